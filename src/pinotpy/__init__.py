@@ -1,0 +1,3 @@
+"""pinotpy: a realtime distributed OLAP store in Python. Read ARCHITECTURE.md first."""
+
+__version__ = "0.1.0"

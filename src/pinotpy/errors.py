@@ -1,0 +1,309 @@
+"""Every error of pinotpy, as one tree.
+
+PinotError(message, **context)      code = Pinot's query error code, http_status, retriable
+├─ UserError                        the caller can mend it; a 4xx; never logged as an error
+│  ├─ ParseError                    150  text that is not a query (line, column, excerpt)
+│  ├─ InvalidQueryError             700  a query that cannot mean anything
+│  │  └─ UnknownColumnError         710
+│  ├─ InvalidConfigError            400  every fault of a document at once (faults: path, found, allowed)
+│  ├─ NotFoundError                 404
+│  │  └─ TableNotFoundError         190 in SQL, 410 in PQL
+│  ├─ AlreadyExistsError            409
+│  ├─ PreconditionFailedError       412
+│  ├─ PayloadTooLargeError          413
+│  ├─ AuthenticationError           401
+│  ├─ AccessDeniedError             180, HTTP 403
+│  └─ QuotaExceededError            429
+├─ DataError                        bytes or records are wrong
+│  ├─ SegmentCorruptError           file, expected, found
+│  ├─ UnsupportedVersionError       found, supported
+│  ├─ UnsafeArchiveError            an upload that is no segment
+│  └─ DecodeError                   a record that its reader cannot read
+├─ ClusterError                     the cluster store said no
+│  ├─ StaleVersionError             re-read, decide again
+│  ├─ NodeExistsError / NoNodeError
+│  ├─ NotLeaderError
+│  ├─ RecordTooLargeError           refused before the write
+│  └─ ConnectionLostError           the outcome is unknown: read back
+├─ RemoteError                      another daemon failed
+│  ├─ ServerUnreachableError        425  refused or broken connection
+│  ├─ ServerNotRespondingError      427
+│  └─ SegmentsUnavailableError      305
+└─ ResourceError                    a limit ended it
+   ├─ QueryExecutionError           200
+   ├─ QueryTimeoutError             250
+   ├─ QueryCancelledError           503
+   ├─ OutOfCapacityError            211
+   └─ MemoryLimitError              200, names the setting
+
+A broken invariant is an `assert`, never one of these. Messages say what was expected, what was found, where and what to
+do, in lower case. Codes are those of Pinot's QueryErrorCode: clients read them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+
+class PinotError(Exception):
+    """Root of all errors that pinotpy raises on purpose.
+
+    Args:
+        message: what was expected, what was found, what to do.
+        context: names and values for logs and for JSON error bodies (table=, segment=, column=, file= …).
+    """
+
+    code: ClassVar[int] = 450
+    http_status: ClassVar[int] = 500
+    retriable: ClassVar[bool] = False
+
+    def __init__(self, message: str, **context: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.context = context
+
+
+class UserError(PinotError):
+    """The caller can mend it."""
+
+    code = 700
+    http_status = 400
+
+
+class ParseError(UserError):
+    """Text that is not a query. `line` and `column` count from 1; `excerpt` is the line with a caret below."""
+
+    code = 150
+
+    def __init__(self, message: str, *, line: int = 1, column: int = 1, excerpt: str = "", **context: Any) -> None:
+        super().__init__(message, line=line, column=column, excerpt=excerpt, **context)
+        self.line, self.column, self.excerpt = line, column, excerpt
+
+
+class InvalidQueryError(UserError):
+    """A query that parses and cannot mean anything."""
+
+    code = 700
+
+
+class UnknownColumnError(InvalidQueryError):
+    """A column that the table does not have."""
+
+    code = 710
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One fault of a document: where it is (`$.a.b[0]`), what was found, what is allowed."""
+
+    path: str
+    found: str
+    allowed: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: found {self.found}, allowed: {self.allowed}"
+
+
+class InvalidConfigError(UserError):
+    """A schema, table config or settings document with faults: all of them, not the first."""
+
+    code = 400
+
+    def __init__(self, message: str, faults: tuple[Fault, ...] = (), **context: Any) -> None:
+        text = message if not faults else message + "\n" + "\n".join(f"  {fault}" for fault in faults)
+        super().__init__(text, **context)
+        self.faults = faults
+
+
+class NotFoundError(UserError):
+    """What was named does not exist."""
+
+    code = 404
+    http_status = 404
+
+
+class TableNotFoundError(NotFoundError):
+    """No such table. The response writers turn it into 190 (SQL) or 410 (PQL)."""
+
+    code = 190
+
+
+class AlreadyExistsError(UserError):
+    """What was to be created exists."""
+
+    code = 409
+    http_status = 409
+
+
+class PreconditionFailedError(UserError):
+    """An If-Match that does not match."""
+
+    code = 412
+    http_status = 412
+
+
+class PayloadTooLargeError(UserError):
+    """A body or archive over its limit."""
+
+    code = 413
+    http_status = 413
+
+
+class AuthenticationError(UserError):
+    """No valid credentials."""
+
+    code = 401
+    http_status = 401
+
+
+class AccessDeniedError(UserError):
+    """Known principal, no right."""
+
+    code = 180
+    http_status = 403
+
+
+class QuotaExceededError(UserError):
+    """More than the table's quota."""
+
+    code = 429
+    http_status = 429
+
+
+class DataError(PinotError):
+    """Bytes or records are wrong."""
+
+
+class SegmentCorruptError(DataError):
+    """A segment that cannot be trusted: names the file, what was expected and what was found."""
+
+    def __init__(self, message: str, *, file: str, expected: object = None, found: object = None, **context: Any) -> None:
+        detail = "" if expected is None and found is None else f" (expected {expected}, found {found})"
+        super().__init__(f"{message}: file '{file}'{detail}", file=file, expected=expected, found=found, **context)
+        self.file, self.expected, self.found = file, expected, found
+
+
+class UnsupportedVersionError(DataError):
+    """A format version that this build does not read."""
+
+    def __init__(self, message: str, *, found: object, supported: object, **context: Any) -> None:
+        super().__init__(f"{message}: found version {found}, supported {supported}", found=found, supported=supported, **context)
+
+
+class UnsafeArchiveError(DataError):
+    """An archive with entries that no segment has: paths, links, devices, too many or too large ones."""
+
+    code = 400
+    http_status = 400
+
+
+class DecodeError(DataError):
+    """A record that its reader cannot read. Carries where: file or stream, and row or offset."""
+
+    code = 400
+    http_status = 400
+
+
+class ClusterError(PinotError):
+    """The cluster store said no."""
+
+    http_status = 503
+
+
+class StaleVersionError(ClusterError):
+    """Somebody wrote in between: read again, decide again."""
+
+    http_status = 409
+    retriable = True
+
+
+class NodeExistsError(ClusterError):
+    """Create of a node that exists."""
+
+    http_status = 409
+
+
+class NoNodeError(ClusterError):
+    """Access to a node that does not exist."""
+
+    http_status = 404
+
+
+class NotLeaderError(ClusterError):
+    """Asked of a controller that does not lead."""
+
+    retriable = True
+
+
+class RecordTooLargeError(ClusterError):
+    """A record near ZooKeeper's node limit, refused before the write."""
+
+    http_status = 413
+
+
+class ConnectionLostError(ClusterError):
+    """The connection broke; whether a write took effect is unknown: read back, never re-apply blindly."""
+
+    retriable = True
+
+
+class RemoteError(PinotError):
+    """Another daemon failed."""
+
+    http_status = 503
+    retriable = True
+
+
+class ServerUnreachableError(RemoteError):
+    """Refused or broken connection to a server."""
+
+    code = 425
+
+
+class ServerNotRespondingError(RemoteError):
+    """A server that did not answer in time."""
+
+    code = 427
+
+
+class SegmentsUnavailableError(RemoteError):
+    """Segments without a living replica."""
+
+    code = 305
+
+
+class ResourceError(PinotError):
+    """A limit or a fault while running ended it."""
+
+    http_status = 503
+
+
+class QueryExecutionError(ResourceError):
+    """A query that failed while running, by its data or its arguments."""
+
+    code = 200
+    http_status = 400
+
+
+class QueryTimeoutError(ResourceError):
+    """The deadline passed."""
+
+    code = 250
+
+
+class QueryCancelledError(ResourceError):
+    """Cancelled by its client or an operator."""
+
+    code = 503
+
+
+class OutOfCapacityError(ResourceError):
+    """Too many queries wait already."""
+
+    code = 211
+    retriable = True
+
+
+class MemoryLimitError(QueryExecutionError):
+    """The memory budget of a query ended it; the message names the setting."""

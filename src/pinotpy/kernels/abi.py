@@ -1,0 +1,196 @@
+"""How the driver and block functions talk: one C signature, int64 words, addresses.
+
+A query runs as a *program*: for every segment a row of instructions, each the address of a block function and its
+arguments. The driver (driver.py) walks blocks of BLOCK docs; per block it runs the filter instructions, which leave a
+byte mask, turns the mask into selected doc ids, and runs the select instructions (fetch values, compute group ids,
+update states). Every block function has the signature
+
+    int64 f(int64 state_address, int64 args_address)        0 = go on, else an error word that ends the query
+
+and is compiled once with `@block_function`, never per query. Only the driver and `words()/array()` below see addresses;
+the inner loops are plain njit leaves over typed arrays that index from 0 (numba vectorises only those).
+
+**State** (one per thread, int64[STATE_WORDS], see S_*): where the block is and where its scratch memory lies.
+ - masks: NUM_MASKS registers of BLOCK bytes, 0/1 each. Mask 0 is the result of the filter.
+ - registers: NUM_REGISTERS value registers of 8*BLOCK bytes, indexed by position in the *selection* (0..selected-1).
+   By convention: dict ids and group ids u32, INT/LONG values i64, FLOAT/DOUBLE values f64, null flags u8.
+ - selection: i32 absolute doc ids, ascending. When S_DENSE is 1, all docs base..base+n-1 are selected and the
+   selection array holds them as well, but a fetch may read the column contiguously from `base`.
+
+**Instruction** (int64[INSTRUCTION_WORDS]): word 0 = address of the function, word 1 = flags of the driver (I_*), words
+2.. = arguments (A0 = 2). A row belongs to one segment and one query run: a function may keep a cursor in its own words.
+
+**Column meta** (int64[META_WORDS], see M_*): what kernels know of one column of one segment; `segment` fills it at load.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+from llvmlite import ir
+from numba import carray, cfunc, njit, types
+from numba.extending import intrinsic
+
+BLOCK: Final = 2048
+NUM_MASKS: Final = 16
+NUM_REGISTERS: Final = 24
+
+# State words.
+S_BASE: Final = 0  # first doc id of the block
+S_NUM: Final = 1  # docs in the block, <= BLOCK
+S_MASKS: Final = 2  # address of uint8[NUM_MASKS][BLOCK]
+S_SELECTED: Final = 3  # number of selected docs
+S_SELECTION: Final = 4  # address of int32[BLOCK]: absolute doc ids
+S_DENSE: Final = 5  # 1: all docs of the block are selected
+S_REGISTERS: Final = 6  # address of [NUM_REGISTERS][8 * BLOCK bytes]
+S_CONTROL: Final = 7  # address of the control block
+S_SEGMENT: Final = 8  # index of the segment in the program
+S_ENTRIES_FILTER: Final = 9  # counter: values read by scans of the filter
+S_DOCS_SCANNED: Final = 10  # counter: selected docs
+S_SEGMENTS_MATCHED: Final = 11
+S_USER: Final = 12  # address of the result context of this thread (aggregation states, row buffers)
+S_LIST: Final = 13  # address of int32 doc ids when the block source is a list, else 0
+STATE_WORDS: Final = 32
+
+# Instruction words.
+I_FUNCTION: Final = 0
+I_FLAGS: Final = 1
+A0: Final = 2
+INSTRUCTION_WORDS: Final = 16
+
+# Column meta words.
+M_ENCODING: Final = 0  # ENC_*
+M_WIDTH: Final = 1  # bytes of one id or value (1, 2, 4, 8), or bits when packed
+M_DATA: Final = 2  # address of ids / raw values / raw bytes
+M_CARDINALITY: Final = 3  # of the dictionary, -1 if raw
+M_DICTIONARY: Final = 4  # address of sorted dictionary values (fixed types), or of bytes (VAR)
+M_DICTIONARY_OFFSETS: Final = 5  # address of int32[cardinality + 1] (VAR), else 0
+M_STORED: Final = 6  # T_*
+M_MV_OFFSETS: Final = 7  # address of uint32[num_docs + 1] (multi-value), else 0
+M_NULLS: Final = 8  # address of the null bitmap (bit doc%8 of byte doc/8, 1 = null), else 0
+M_NUM_DOCS: Final = 9
+M_NUM_VALUES: Final = 10  # entries: num_docs for single-value
+M_RAW_OFFSETS: Final = 11  # address of int64[num_values + 1] (raw VAR), else 0
+M_SORTED: Final = 12  # 1: ids ascend with doc ids, and M_SORTED_STARTS is set
+M_SORTED_STARTS: Final = 13  # address of uint32[cardinality + 1]: docs of id i are [starts[i], starts[i+1])
+M_INVERTED_OFFSETS: Final = 14  # address of uint32[cardinality + 1] (CSR inverted index), else 0
+M_INVERTED_DOCS: Final = 15  # address of int32[num entries]
+META_WORDS: Final = 16
+
+ENC_DICT: Final = 0  # byte-aligned dict ids u8/u16/u32
+ENC_PACKED: Final = 1  # fixed-bit dict ids in vertical blocks
+ENC_RAW: Final = 2  # plain little-endian values, or VAR bytes with M_RAW_OFFSETS
+
+T_INT: Final = 0
+T_LONG: Final = 1
+T_FLOAT: Final = 2
+T_DOUBLE: Final = 3
+T_VAR: Final = 4
+
+# Control block: int64[CONTROL_WORDS], shared by the threads of one query; written by Python, read between blocks.
+C_CANCEL: Final = 0  # != 0: stop now
+C_DEADLINE_NS: Final = 1  # CLOCK_MONOTONIC nanoseconds, 0 = none
+C_MEMORY_USED: Final = 2
+C_MEMORY_MAX: Final = 3
+C_ERROR: Final = 4  # first error word of any thread
+C_QUANTUM_NS: Final = 5
+CONTROL_WORDS: Final = 16
+
+# Error words (return value of block functions and of the driver's step).
+E_OK: Final = 0
+E_CANCELLED: Final = 1
+E_DEADLINE: Final = 2
+E_MEMORY: Final = 3
+E_MORE: Final = 16  # the driver's quantum ended; call again with the same cursor
+
+_SIGNATURE = types.int64(types.int64, types.int64)
+
+
+def block_function(function: Callable[..., Any]) -> Any:
+    """Compile a block function; `.address` goes into I_FUNCTION."""
+    return cfunc(_SIGNATURE, cache=True)(function)
+
+
+@intrinsic
+def call_block(typingctx: Any, address: Any, state: Any, args: Any) -> Any:
+    """Call the block function at `address` with (state, args); returns its int64."""
+    signature = types.int64(types.int64, types.int64, types.int64)
+
+    def codegen(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        word = ir.IntType(64)
+        function_type = ir.FunctionType(word, [word, word])
+        return builder.call(builder.inttoptr(arguments[0], function_type.as_pointer()), [arguments[1], arguments[2]])
+
+    return signature, codegen
+
+
+@intrinsic
+def pointer(typingctx: Any, address: Any, dtype: Any) -> Any:
+    """An integer address as a typed pointer for `carray(pointer(address, types.uint8), n)`."""
+    pointer_type = types.CPointer(dtype.dtype)
+
+    def codegen(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.inttoptr(arguments[0], context.get_value_type(pointer_type))
+
+    return pointer_type(types.int64, dtype), codegen
+
+
+@njit(nogil=True, inline="always")
+def words(address: int, count: int) -> Any:
+    """The int64 words at `address`, as a writable array."""
+    return carray(pointer(address, types.int64), count)
+
+
+@njit(nogil=True, inline="always")
+def mask_register(state: Any, index: int) -> Any:
+    """Mask register `index`: uint8[BLOCK]."""
+    return carray(pointer(state[S_MASKS] + index * BLOCK, types.uint8), BLOCK)
+
+
+@njit(nogil=True, inline="always")
+def selection(state: Any) -> Any:
+    """The selected doc ids: int32[selected]."""
+    return carray(pointer(state[S_SELECTION], types.int32), state[S_SELECTED])
+
+
+@njit(nogil=True, inline="always")
+def register_u32(state: Any, index: int) -> Any:
+    """Value register `index` as uint32[BLOCK] (dict ids, group ids)."""
+    return carray(pointer(state[S_REGISTERS] + index * BLOCK * 8, types.uint32), BLOCK)
+
+
+@njit(nogil=True, inline="always")
+def register_i64(state: Any, index: int) -> Any:
+    """Value register `index` as int64[BLOCK] (INT and LONG values)."""
+    return carray(pointer(state[S_REGISTERS] + index * BLOCK * 8, types.int64), BLOCK)
+
+
+@njit(nogil=True, inline="always")
+def register_f64(state: Any, index: int) -> Any:
+    """Value register `index` as float64[BLOCK] (FLOAT and DOUBLE values)."""
+    return carray(pointer(state[S_REGISTERS] + index * BLOCK * 8, types.float64), BLOCK)
+
+
+@njit(nogil=True, inline="always")
+def register_u8(state: Any, index: int) -> Any:
+    """Value register `index` as uint8[BLOCK] (null flags)."""
+    return carray(pointer(state[S_REGISTERS] + index * BLOCK * 8, types.uint8), BLOCK)
+
+
+class State:
+    """The state words of one thread with the scratch memory that they point to (kept alive by this object)."""
+
+    def __init__(self, control: np.ndarray[Any, np.dtype[np.int64]], user_address: int = 0) -> None:
+        self.words = np.zeros(STATE_WORDS, np.int64)
+        self.masks = np.zeros((NUM_MASKS, BLOCK), np.uint8)
+        self.selection = np.zeros(BLOCK, np.int32)
+        self.registers = np.zeros((NUM_REGISTERS, BLOCK), np.int64)
+        self.control = control
+        self.words[S_MASKS] = self.masks.ctypes.data
+        self.words[S_SELECTION] = self.selection.ctypes.data
+        self.words[S_REGISTERS] = self.registers.ctypes.data
+        self.words[S_CONTROL] = control.ctypes.data
+        self.words[S_USER] = user_address
+        self.address = self.words.ctypes.data

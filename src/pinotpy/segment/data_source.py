@@ -1,0 +1,108 @@
+"""What queries see of a segment: the contract between `segment` and `query`.
+
+Arrays are zero-copy views over the mapped file and read-only. Everything here is safe to share between threads.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pinotpy.data_types import DataType, FieldType
+
+Stored = int | float | bytes  # one value in stored form
+
+
+class Dictionary(Protocol):
+    """The sorted distinct values of a column; a value's dict id is its rank.
+
+    Order: integers by value; floats by value with −0.0 = 0.0 (never both) and no NaN; VAR by bytes.
+    """
+
+    cardinality: int
+
+    def value(self, dict_id: int) -> Stored: ...
+
+    def index_of(self, value: Stored) -> int:
+        """Dict id of `value`, or -1."""
+        ...
+
+    def lower_bound(self, value: Stored) -> int:
+        """First id whose value is >= `value` (cardinality if none)."""
+        ...
+
+    def upper_bound(self, value: Stored) -> int:
+        """First id whose value is > `value` (cardinality if none)."""
+        ...
+
+    def values(self) -> NDArray[Any]:
+        """All values of a fixed type, shape (cardinality,); asserts on VAR."""
+        ...
+
+    def arrow(self) -> pa.Array:
+        """All values as an Arrow array in stored form, zero-copy: int32/int64/float32/float64, or binary for VAR."""
+        ...
+
+
+class Column(Protocol):
+    """One column of one segment."""
+
+    name: str
+    data_type: DataType
+    field_type: FieldType
+    single_value: bool
+    num_docs: int
+    num_values: int  # entries; num_docs if single-valued
+    cardinality: int  # distinct values, -1 if not known (raw)
+    is_sorted: bool  # single-value, values ascend with doc ids
+    min_value: Stored | None  # over stored values; None if not known
+    max_value: Stored | None
+    dictionary: Dictionary | None  # None: raw
+    default_null: Stored
+    has_nulls: bool
+    max_values_per_doc: int  # 1 if single-valued
+    partitions: tuple[int, ...] | None  # partition ids of the values, if the table partitions by this column
+    meta: NDArray[np.int64]  # kernels.abi.META_WORDS words; addresses stay valid while the segment is held
+
+    def ids(self) -> NDArray[Any]:
+        """Dict ids, u8/u16/u32, shape (num_values,). Packed columns are decoded (a copy)."""
+        ...
+
+    def raw_values(self) -> NDArray[Any] | pa.Array:
+        """Raw values: a fixed-type array, or Arrow binary for VAR, shape (num_values,). Chunks are decompressed through
+        a cache with a byte budget."""
+        ...
+
+    def offsets(self) -> NDArray[np.uint32]:
+        """Multi-value only: values of doc d are [offsets[d], offsets[d+1])."""
+        ...
+
+    def null_bitmap(self) -> NDArray[np.uint8] | None:
+        """Bit doc%8 of byte doc/8 is 1 where the row had no value; None if there is no null vector."""
+        ...
+
+    def null_mask(self) -> NDArray[np.bool_]:
+        """The null bitmap as one bool a doc (all False if there is none)."""
+        ...
+
+
+class Segment(Protocol):
+    """An immutable segment that is open for queries."""
+
+    name: str
+    table: str
+    num_docs: int
+    crc: int
+
+    def columns(self) -> tuple[str, ...]:
+        """Names of physical columns, in schema order."""
+        ...
+
+    def column(self, name: str) -> Column:
+        """Raises UnknownColumnError."""
+        ...
+
+    def has_column(self, name: str) -> bool: ...

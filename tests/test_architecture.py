@@ -1,0 +1,100 @@
+"""Proves that imports point down: who may know whom, read from every import of the source, also inside functions and
+under TYPE_CHECKING. The table is the floor plan of ARCHITECTURE.md."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).resolve().parent.parent / "src" / "pinotpy"
+GROUND = {"errors", "data_types", "decimals", "names", "clock"}
+
+# room → rooms that it may import (besides itself and the ground floor)
+HOUSE: dict[str, set[str]] = {
+    "kernels": set(),
+    "config": set(),
+    "pql": set(),
+    "functions": {"pql", "kernels"},
+    "segment": {"config", "functions", "kernels"},
+    "cluster": {"config"},
+    "stream": {"config"},
+    "fs": {"config"},
+    "query": {"pql", "segment", "functions", "config", "kernels"},
+    "ingest": {"segment", "functions", "fs", "config", "stream", "kernels"},
+    "client": {"config"},
+    "service": {"config", "cluster", "fs", "kernels"},
+    "rpc": {"config", "query"},
+    "controller": {"service", "rpc", "cluster", "config", "fs", "segment", "ingest", "client"},
+    "broker": {"service", "rpc", "cluster", "config", "query", "pql", "functions"},
+    "server": {"service", "rpc", "cluster", "config", "query", "segment", "fs", "ingest", "stream", "kernels"},
+    "cli": {"controller", "broker", "server", "service", "rpc", "query", "ingest", "client", "segment", "cluster", "stream", "fs", "config", "kernels"},
+}
+# Ground-floor modules may know each other in this order only.
+GROUND_ORDER = ["decimals", "clock", "errors", "data_types", "names"]
+
+
+def imported_rooms(file: Path) -> set[str]:
+    rooms = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        modules: list[str] = []
+        if isinstance(node, ast.Import):
+            modules = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{file}: relative import"
+            modules = [node.module or ""]
+            if node.module == "pinotpy":
+                modules = [f"pinotpy.{alias.name}" for alias in node.names]
+        for module in modules:
+            parts = module.split(".")
+            if parts[0] == "pinotpy" and len(parts) > 1 and parts[1] != "__version__":
+                rooms.add(parts[1])
+    return rooms
+
+
+FILES = sorted(SOURCE.rglob("*.py"))
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda f: f.relative_to(SOURCE).as_posix())
+def test_imports_point_down(file: Path) -> None:
+    parts = file.relative_to(SOURCE).parts
+    rooms = imported_rooms(file)
+    if len(parts) == 1:
+        name = file.stem
+        if name in ("__init__", "__main__"):
+            return
+        assert name in GROUND, f"{name} stands outside the house"
+        above = {room for room in rooms if room not in GROUND or GROUND_ORDER.index(room) >= GROUND_ORDER.index(name)}
+        assert not above, f"{name} imports {above}"
+        return
+    room = parts[0]
+    assert room in HOUSE, f"room '{room}' is not in the house"
+    forbidden = rooms - GROUND - {room} - HOUSE[room]
+    assert not forbidden, f"{'/'.join(parts)} imports {sorted(forbidden)}; {room} may know {sorted(HOUSE[room])}"
+
+
+def test_the_house_has_no_cycle() -> None:
+    done: set[str] = set()
+    while len(done) < len(HOUSE):
+        free = {room for room, known in HOUSE.items() if room not in done and known <= done}
+        assert free, f"cycle among {set(HOUSE) - done}"
+        done |= free
+
+
+ONE_DOOR = {  # libraries that only one place may import
+    "kazoo": {"cluster/zookeeper.py"},
+    "google_crc32c": {"segment/checksum.py"},
+    "re2": {"functions/patterns.py"},
+}
+
+
+@pytest.mark.parametrize("library", ONE_DOOR)
+def test_a_library_of_the_outside_has_one_door(library: str) -> None:
+    users = set()
+    for file in FILES:
+        for node in ast.walk(ast.parse(file.read_text())):
+            names = [a.name for a in node.names] if isinstance(node, ast.Import) else [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            if any(name.split(".")[0] == library for name in names):
+                users.add(file.relative_to(SOURCE).as_posix())
+    assert users <= ONE_DOOR[library], f"{library} is imported by {users}"
