@@ -1,0 +1,57 @@
+# pinotpy: what a developer can do. `make` alone prints this menu.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+ARGS ?=
+EXIT ?=
+N ?= 20000
+
+.PHONY: help install quickstart check test verify fuzz bench fmt docs clean
+
+help: ## this menu
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+install: $(STAMP) ## create .venv, install everything, compile the kernels once
+
+$(STAMP): pyproject.toml
+	$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if v >= (3, 11) else f"pinotpy needs Python 3.11 or newer, found {v[0]}.{v[1]}: set PYTHON=…")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[quickstart,dev]'
+	$(BIN)/pinotpy warmup
+	@touch $@
+
+quickstart: install ## a whole cluster with the 336,776 flights of 2013; EXIT=1 stops after the queries
+	@exec $(BIN)/pinotpy quickstart $(if $(EXIT),--exit) $(ARGS)
+
+check: install ## ruff, mypy --strict and the architecture, without running the system
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -q tests/test_architecture.py
+
+test: check ## the fast tier: ≤ 10 minutes on two cores
+	$(BIN)/pinotpy warmup
+	$(BIN)/python -m pytest -n 2 --dist loadscope -m "not full and not cluster" $(ARGS)
+	$(BIN)/python -m pytest -m "cluster and not full" $(ARGS)
+
+verify: check ## the full tier: chaos, fuzz, long simulations; ≤ 30 minutes
+	$(BIN)/pinotpy warmup
+	$(BIN)/python -m pytest -m "full" $(ARGS)
+
+fuzz: install ## N random queries against DuckDB: make fuzz N=200000
+	PINOTPY_FUZZ=$(N) $(BIN)/python -m pytest -n 2 tests/property -k random_queries
+
+bench: install ## speed against DuckDB over 10 M rows; writes bench/results/
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'
+	$(BIN)/python -m bench.run $(ARGS)
+
+fmt: install ## format and fix
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+docs: install ## regenerate docs/generated
+	$(BIN)/python -m pinotpy.config.documentation
+
+clean: ## remove what was built
+	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
