@@ -1,0 +1,1 @@
+"""Which segments this server holds: registry (in memory), store (on disk)."""

@@ -1,0 +1,77 @@
+"""Who runs when: at most `concurrent_max` queries execute, at most `queue_max` wait, each waits at most its deadline.
+
+First come, first served. Inside a query the driver's quanta (D5) keep the threads of the kernel executor fair: a query
+gives its thread back between quanta only when others wait.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pinotpy.clock import Clock
+from pinotpy.errors import OutOfCapacityError, QueryTimeoutError
+
+
+class QueryScheduler:
+    """Admission control of one server. The condition guards the two counters."""
+
+    def __init__(self, clock: Clock, *, concurrent_max: int, queue_max: int) -> None:
+        self._clock = clock
+        self._concurrent_max = concurrent_max
+        self._queue_max = queue_max
+        self._condition = threading.Condition()
+        self._running = 0
+        self._waiting = 0
+        self._next_ticket = 0
+        self._serving = 0
+        self._abandoned: set[int] = set()
+
+    @property
+    def running(self) -> int:
+        return self._running
+
+    @property
+    def waiting(self) -> int:
+        return self._waiting
+
+    @contextmanager
+    def slot(self, deadline_ns: int) -> Iterator[None]:
+        """Wait for a place to run; raises OutOfCapacityError (211) when the queue is full, QueryTimeoutError (250) when
+        the deadline passes first."""
+        self._enter(deadline_ns)
+        try:
+            yield
+        finally:
+            with self._condition:
+                self._running -= 1
+                self._condition.notify_all()
+
+    def _enter(self, deadline_ns: int) -> None:
+        with self._condition:
+            if self._waiting >= self._queue_max and self._running >= self._concurrent_max:
+                raise OutOfCapacityError(
+                    f"{self._running} queries run and {self._waiting} wait already, allowed are {self._concurrent_max} and {self._queue_max}; try again",
+                )
+            ticket = self._next_ticket
+            self._next_ticket += 1
+            self._waiting += 1
+            try:
+                while not self._is_turn(ticket):
+                    left_s = (deadline_ns - self._clock.monotonic_ns()) / 1e9
+                    if left_s <= 0:
+                        self._abandoned.add(ticket)
+                        raise QueryTimeoutError("the query waited for a free thread until its deadline passed; raise timeoutMs or lower the load")
+                    self._condition.wait(min(left_s, 1.0))
+                self._serving = ticket + 1
+                self._running += 1
+            finally:
+                self._waiting -= 1
+                self._condition.notify_all()
+
+    def _is_turn(self, ticket: int) -> bool:
+        while self._serving in self._abandoned:
+            self._abandoned.discard(self._serving)
+            self._serving += 1
+        return self._serving == ticket and self._running < self._concurrent_max
