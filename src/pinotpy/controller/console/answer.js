@@ -1,0 +1,73 @@
+// Reading a broker's answer: pure functions, no page.
+
+// The tables of an answer: [{title, columns: [[name, type|null], …], rows}], whichever dialect answered.
+export function tablesOf(answer) {
+  if (answer.resultTable) {
+    const { columnNames, columnDataTypes } = answer.resultTable.dataSchema;
+    return [{ title: "", columns: columnNames.map((name, index) => [name, columnDataTypes[index]]), rows: answer.resultTable.rows }];
+  }
+  if (answer.selectionResults) {
+    return [{ title: "", columns: answer.selectionResults.columns.map((name) => [name, null]), rows: answer.selectionResults.results }];
+  }
+  const aggregations = answer.aggregationResults || [];
+  const grouped = aggregations.filter((one) => one.groupByResult);
+  const plain = aggregations.filter((one) => !one.groupByResult);
+  const tables = grouped.map((one) => ({
+    title: one.function,
+    columns: [...one.groupByColumns.map((name) => [name, null]), [one.function, null]],
+    rows: one.groupByResult.map((group) => [...group.group, group.value]),
+  }));
+  if (plain.length > 0) tables.unshift({ title: "", columns: plain.map((one) => [one.function, null]), rows: [plain.map((one) => one.value)] });
+  return tables;
+}
+
+const STATISTICS = [
+  ["timeUsedMs", "ms"],
+  ["numDocsScanned", "docs scanned"],
+  ["totalDocs", "docs in all"],
+  ["numSegmentsQueried", "segments queried"],
+  ["numSegmentsProcessed", "processed"],
+  ["numSegmentsMatched", "matched"],
+  ["numEntriesScannedInFilter", "entries in filter"],
+  ["numEntriesScannedPostFilter", "entries after filter"],
+  ["numServersResponded", "servers answered"],
+  ["numServersQueried", "servers asked"],
+  ["numConsumingSegmentsQueried", "consuming segments"],
+];
+
+export function statisticsOf(answer) {
+  return STATISTICS.filter(([key]) => answer[key] !== undefined && answer[key] !== null).map(([key, label]) => [label, Number(answer[key]).toLocaleString("en")]);
+}
+
+export function exactnessOf(answer) {
+  if ((answer.exceptions || []).length > 0 && tablesOf(answer).length === 0) return { word: "failed", reasons: [] };
+  if (answer.partialResult) return { word: "partial", reasons: answer.exactnessReasons || [] };
+  return { word: answer.exactness || "exact", reasons: answer.exactnessReasons || [] };
+}
+
+// Where an exception points in the query text: {line, column} from 1, or null.
+export function positionOf(message) {
+  const found = /line\s+(\d+)\s*(?:,|:)?\s*(?:column|col\.?|position)?\s*(\d+)/i.exec(message || "");
+  return found ? { line: Number(found[1]), column: Number(found[2]) } : null;
+}
+
+// Start and end offset of the token at a position of the text (one character at least, also at the end of the text).
+export function tokenAt(text, { line, column }) {
+  const lines = text.split("\n");
+  if (line < 1 || line > lines.length) return null;
+  const lineStart = lines.slice(0, line - 1).reduce((sum, one) => sum + one.length + 1, 0);
+  const start = lineStart + Math.min(Math.max(column - 1, 0), lines[line - 1].length);
+  const word = /^[\w$.]+|^\S/.exec(text.slice(start));
+  return { start, end: start + (word ? word[0].length : 1) };
+}
+
+export function csvOf({ columns, rows }) {
+  const quote = (value) => {
+    if (value === null || value === undefined) return "";
+    let text = typeof value === "object" ? JSON.stringify(value) : String(value);
+    // A leading = + - @ in a text cell would run as a formula in a spread sheet.
+    if (typeof value === "string" && /^[=+\-@\t\r]/.test(text) && !Number.isFinite(Number(text))) text = `'${text}`;
+    return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+  };
+  return [columns.map(([name]) => name), ...rows].map((row) => row.map(quote).join(",")).join("\r\n") + "\r\n";
+}
