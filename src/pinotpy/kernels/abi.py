@@ -52,7 +52,26 @@ S_DOCS_SCANNED: Final = 10  # counter: selected docs
 S_SEGMENTS_MATCHED: Final = 11
 S_USER: Final = 12  # address of the result context of this thread (aggregation states, row buffers)
 S_LIST: Final = 13  # address of int32 doc ids when the block source is a list, else 0
-STATE_WORDS: Final = 32
+S_ONES: Final = 14  # address of uint8[BLOCK] of ones: the mask before the first filter leg
+S_UNIT: Final = 15  # number of the unit (a run of docs of one segment) in the plan
+S_MASK_COUNTS: Final = 16  # ..31: ones in each mask register
+S_SELECTIONS: Final = 32  # address of int32[NUM_SELECTIONS][BLOCK]: selection 0 is the filter's, others made by expand
+STATE_WORDS: Final = 64
+NUM_SELECTIONS: Final = 4
+
+# Unit words: one row a run of docs of one segment, in the order in which threads run them.
+U_SEGMENT: Final = 0  # index of the segment in the plan
+U_LOW: Final = 1  # first doc id, or first position in the list
+U_HIGH: Final = 2  # end (exclusive)
+U_LIST: Final = 3  # address of ascending int32 doc ids, or 0: docs [low, high)
+U_PROGRAM: Final = 4  # address of the unit's first instruction; its sections follow each other
+U_NUM_BEGIN: Final = 5  # run once, before the first block that selects a doc
+U_NUM_FILTER: Final = 6  # run per block, leave mask 0
+U_NUM_SELECT: Final = 7  # run per block that selects a doc
+U_NUM_END: Final = 8  # run once, after the last block, if begin ran
+U_SELECTED: Final = 9  # written by the driver: docs selected
+U_CONTEXT: Final = 10  # free for operators: address of the unit's own result context
+UNIT_WORDS: Final = 16
 
 # Instruction words.
 I_FUNCTION: Final = 0
@@ -103,7 +122,12 @@ E_OK: Final = 0
 E_CANCELLED: Final = 1
 E_DEADLINE: Final = 2
 E_MEMORY: Final = 3
+E_BLOCK: Final = 4  # a block function failed by its data; it wrote the cause to its own context
 E_MORE: Final = 16  # the driver's quantum ended; call again with the same cursor
+E_FLUSH: Final = 17  # of a select function: done, but my buffer cannot take another block; the driver ends the block, then returns this
+E_REPEAT: Final = 18  # of an expanding function: after the last instruction come back to me, I have more lanes for this block
+E_NEXT_UNIT: Final = 19  # of a select function: this unit has given all that I want
+E_STOP: Final = 20  # of a select function: this thread has all that it wants; also returned by the driver
 
 _SIGNATURE = types.int64(types.int64, types.int64)
 
@@ -185,11 +209,14 @@ class State:
     def __init__(self, control: np.ndarray[Any, np.dtype[np.int64]], user_address: int = 0) -> None:
         self.words = np.zeros(STATE_WORDS, np.int64)
         self.masks = np.zeros((NUM_MASKS, BLOCK), np.uint8)
-        self.selection = np.zeros(BLOCK, np.int32)
+        self.selection = np.zeros((NUM_SELECTIONS, BLOCK), np.int32)
+        self.ones = np.ones(BLOCK, np.uint8)
         self.registers = np.zeros((NUM_REGISTERS, BLOCK), np.int64)
         self.control = control
         self.words[S_MASKS] = self.masks.ctypes.data
         self.words[S_SELECTION] = self.selection.ctypes.data
+        self.words[S_SELECTIONS] = self.selection.ctypes.data
+        self.words[S_ONES] = self.ones.ctypes.data
         self.words[S_REGISTERS] = self.registers.ctypes.data
         self.words[S_CONTROL] = control.ctypes.data
         self.words[S_USER] = user_address

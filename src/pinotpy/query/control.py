@@ -1,0 +1,70 @@
+"""QueryControl: how a running query is stopped, and what it may use. Shared by its threads and by whoever cancels it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Final
+
+import numpy as np
+
+from pinotpy.errors import MemoryLimitError, QueryCancelledError, QueryTimeoutError
+from pinotpy.kernels import abi
+
+QUANTUM_NS: Final = 5_000_000
+MEMORY_SETTING: Final = "pinot.server.query.memory.max.bytes"
+
+
+class QueryControl:
+    """Deadline, memory budget and cancel flag of one query, as the control words that kernels read between blocks.
+
+    Args:
+        deadline_ns: on CLOCK_MONOTONIC (time.monotonic_ns); 0 = none.
+        memory_max_bytes: budget for result state of all threads; 0 = none.
+    """
+
+    def __init__(self, deadline_ns: int = 0, memory_max_bytes: int = 0, *, quantum_ns: int = QUANTUM_NS) -> None:
+        self.words = np.zeros(abi.CONTROL_WORDS, np.int64)
+        self.words[abi.C_DEADLINE_NS] = deadline_ns
+        self.words[abi.C_MEMORY_MAX] = memory_max_bytes
+        self.words[abi.C_QUANTUM_NS] = quantum_ns
+        self._lock = threading.Lock()  # guards the read-modify-write of C_MEMORY_USED between threads
+
+    def cancel(self) -> None:
+        """Stop the query at its next block; callable from any thread, any number of times."""
+        self.words[abi.C_CANCEL] = 1
+
+    def reserve(self, size_bytes: int) -> None:
+        """Account for result memory before it is allocated; raises MemoryLimitError, naming the setting."""
+        with self._lock:
+            self.words[abi.C_MEMORY_USED] += size_bytes
+            used, allowed = int(self.words[abi.C_MEMORY_USED]), int(self.words[abi.C_MEMORY_MAX])
+        if allowed and used > allowed:
+            raise memory_limit_error(used, allowed)
+
+    def release(self, size_bytes: int) -> None:
+        """Give back what `reserve` took."""
+        with self._lock:
+            self.words[abi.C_MEMORY_USED] -= size_bytes
+
+    def check(self) -> None:
+        """Raise if the query was cancelled, is late or uses too much memory; for the stages that run in Python."""
+        if self.words[abi.C_CANCEL]:
+            raise QueryCancelledError("the query was cancelled")
+        deadline = int(self.words[abi.C_DEADLINE_NS])
+        if deadline and time.monotonic_ns() > deadline:
+            raise timeout_error()
+        used, allowed = int(self.words[abi.C_MEMORY_USED]), int(self.words[abi.C_MEMORY_MAX])
+        if allowed and used > allowed:
+            raise memory_limit_error(used, allowed)
+
+
+def timeout_error() -> QueryTimeoutError:
+    return QueryTimeoutError("the query ran into its deadline while scanning: make it more selective or raise timeoutMs")
+
+
+def memory_limit_error(used: int, allowed: int) -> MemoryLimitError:
+    return MemoryLimitError(
+        f"the query needs more than {allowed} bytes of result memory (found {used}): make it more selective, group by fewer values, or raise {MEMORY_SETTING}",
+        setting=MEMORY_SETTING,
+    )

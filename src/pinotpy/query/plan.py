@@ -1,0 +1,278 @@
+"""ScanPlan: which docs of which segments a query reads, and the program that reads them.
+
+`build_scan` (scan.py) resolves the filter against every segment, prunes, and leaves **units**: runs of docs of one
+segment, in segment order, dealt to threads in contiguous slices. An operator adds what is done with the selected docs,
+then runs the plan:
+
+    plan = build_scan(context, segments, control, threads=2)
+    for shape in plan.shapes(("country", "cost")):          # units in which these columns are encoded alike
+        country = shape.fetch_ids("country")                # register of u32 dict ids (M_CARDINALITY >= 0 in all units)
+        cost = shape.fetch_doubles("cost")                  # register of f64 values
+        nulls = shape.fetch_nulls("cost")                   # register of u8 flags (1 = null), None if no unit has nulls
+        shape.begin(clear.address, tables)                  # once per unit, before its first selected block
+        shape.emit(update.address, country, cost, tables)   # per block; each argument an int, or int64[shape.num_units]
+        shape.end(flush.address, tables)                    # once per unit, after its last block, if it selected anything
+    run = plan.run(make_context)                            # threads walk their units; see ScanRun
+
+An argument lands in the instruction's words A0, A0+1, … . One that differs by unit (a column's meta address, a table of
+the unit) is an int64 array in the order of `shape.units`. Nothing is appended per segment in Python: 720 segments cost
+as many Python steps as one.
+
+**What a select function may rely on** (besides abi.py): registers hold `state[S_SELECTED]` values, position i belongs
+to doc selection(state)[i]; S_USER is the address that `make_context(thread)` returned; S_UNIT is the unit's number, of
+which `plan.units` has the U_* words. It returns E_OK or one of
+  E_FLUSH      I am done with this block and need Python before the next one: `on_flush(context)` is called
+  E_REPEAT     (expanding) run the instructions after me, then me again
+  E_NEXT_UNIT  enough of this unit;  E_STOP  enough of everything this thread has
+  E_BLOCK      the query fails; `run` raises QueryExecutionError with the text that `on_error(context)` returns
+
+**Types in registers**: INT, LONG, BOOLEAN, TIMESTAMP i64; FLOAT and DOUBLE f64; any column with a dictionary also as
+ids u32. VAR values have no register: use their ids, or for raw columns the doc ids and the column's meta.
+
+**Multi-values**: `shape.expand(mv_column)` repeats each selected doc once per value, so that instructions emitted after
+it see lanes instead of docs (GROUP BY on an MV column; two expands make the cross product); fetches of that column then
+give the lane's value. An update that walks a doc's values itself (SUMMV) takes `shape.meta(column)` instead.
+
+**FILTER (WHERE …)** of an aggregation: `shape.fetch_filter(filter)` is a register of u8 flags, 1 = the row counts.
+
+Registers are few (abi.NUM_REGISTERS): fetch, update, `shape.release(register)`. A second fetch of the same thing gives
+the register that still holds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+from typing import Any, Final, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pinotpy.data_types import StoredType
+from pinotpy.errors import InvalidQueryError
+from pinotpy.kernels import abi, expand, fetch
+from pinotpy.query.columns import ColumnMetas
+from pinotpy.query.context import Filter, QueryContext
+from pinotpy.query.control import QueryControl
+from pinotpy.query.partial import Statistics
+from pinotpy.query.program import Instructions, Word
+from pinotpy.query.runner import run_threads
+from pinotpy.segment.data_source import Segment
+
+_EXPANDS_MAX: Final = abi.NUM_SELECTIONS - 1
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class ScanRun(Generic[T]):
+    """What came back: the contexts of the threads, in thread order, and how many docs each unit selected."""
+
+    contexts: list[T]
+    unit_docs: NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class ScanPlan:
+    """The units that a query scans and how they are dealt to threads.
+
+    segments: those that survived pruning; a unit's U_SEGMENT is an index into it.
+    units: int64[num_units, UNIT_WORDS], ascending by segment; threads run `units[starts[t]:starts[t + 1]]` in order.
+    filter_program: int64[num_units, k, INSTRUCTION_WORDS], the same k for all units.
+    statistics: complete after `run`, but for the counters that belong to the operator (post-filter entries).
+    match_all: no filter, so that every doc of every segment is selected.
+    keep_alive: arrays that instructions point to.
+    """
+
+    context: QueryContext
+    segments: Sequence[Segment]
+    control: QueryControl
+    metas: ColumnMetas
+    units: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    filter_program: NDArray[np.int64]
+    statistics: Statistics
+    compile_filter: Callable[[Filter, ScanPlan, Shape], int]
+    match_all: bool = False
+    executor: Executor | None = None
+    keep_alive: list[Any] = field(default_factory=list)
+    _programs: list[tuple[Shape, NDArray[np.int64]]] = field(default_factory=list)
+
+    @property
+    def num_threads(self) -> int:
+        return len(self.starts) - 1
+
+    @property
+    def num_units(self) -> int:
+        return len(self.units)
+
+    def unit_segment(self, unit: int) -> Segment:
+        """The segment of a unit."""
+        return self.segments[int(self.units[unit, abi.U_SEGMENT])]
+
+    def unit_threads(self) -> NDArray[np.int64]:
+        """Thread number of every unit."""
+        return np.repeat(np.arange(self.num_threads), np.diff(self.starts))
+
+    def shapes(self, columns: Sequence[str] = ()) -> Iterator[Shape]:
+        """Groups of units in which each of `columns` is encoded alike (dictionary or raw, has nulls or not), together all
+        units. Call once per plan: the instructions of all shapes are run by one `run`."""
+        assert not self._programs, "shapes() was called before on this plan"
+        if not len(self.units):
+            return
+        rows = self.units[:, abi.U_SEGMENT]
+        keys = np.zeros(len(rows), np.int64)
+        for name in columns:
+            meta = self.metas.of(name)[rows]
+            keys = keys * 4 + (meta[:, abi.M_CARDINALITY] >= 0) * 2 + (meta[:, abi.M_NULLS] != 0)
+        for key in np.unique(keys):
+            shape = Shape(self, np.flatnonzero(keys == key))
+            yield shape
+            self._programs.append((shape, shape.assemble()))
+
+    def run(
+        self,
+        make_context: Callable[[int], tuple[int, T]],
+        *,
+        on_flush: Callable[[T], None] | None = None,
+        on_error: Callable[[T], str] | None = None,
+    ) -> ScanRun[T]:
+        """Run all units on `num_threads` threads.
+
+        Args:
+            make_context: thread number → (address for S_USER, object kept alive and given back in `contexts`).
+            on_flush: called with the thread's object when a select function returned E_FLUSH.
+            on_error: the cause when a select function returned E_BLOCK.
+
+        Raises: QueryTimeoutError, QueryCancelledError, MemoryLimitError, QueryExecutionError.
+        """
+        contexts = [make_context(thread) for thread in range(self.num_threads)]
+        run_threads(self, [address for address, _ in contexts], [value for _, value in contexts], on_flush, on_error)
+        return ScanRun([value for _, value in contexts], self.units[:, abi.U_SELECTED].copy())
+
+
+class Shape:
+    """Units of a plan whose columns are encoded alike, and the instructions that are the same for all of them."""
+
+    def __init__(self, plan: ScanPlan, units: NDArray[np.int64]) -> None:
+        self.plan = plan
+        self.units = units  # numbers of the units, ascending
+        self.num_units = len(units)
+        self.segments = plan.units[units, abi.U_SEGMENT]  # index into plan.segments, per unit
+        self.threads = plan.unit_threads()[units]  # thread number, per unit
+        self._begin, self._select, self._end = Instructions(), Instructions(), Instructions()
+        self._free = list(range(abi.NUM_REGISTERS - 1, -1, -1))
+        self._held: dict[tuple[str, Any], int] = {}
+        self._lanes: dict[str, int] = {}  # expanded column → register of its entry indexes
+
+    # --- what is known of a column --------------------------------------------------------------------------------
+
+    def meta(self, column: str) -> NDArray[np.int64]:
+        """Addresses of the column's meta words (abi.M_*), per unit."""
+        return self.plan.metas.addresses(column)[self.segments]
+
+    def meta_word(self, column: str, word: int) -> NDArray[np.int64]:
+        """Word `word` of the column's meta, per unit (cardinalities, for example)."""
+        return self.plan.metas.of(column)[self.segments, word]
+
+    def has_dictionary(self, column: str) -> bool:
+        """The column has dict ids in all units of this shape (False: it is raw in all)."""
+        return bool(self.meta_word(column, abi.M_CARDINALITY)[0] >= 0)
+
+    def has_nulls(self, column: str) -> bool:
+        return bool(self.meta_word(column, abi.M_NULLS)[0] != 0)
+
+    # --- registers --------------------------------------------------------------------------------------------------
+
+    def allocate(self) -> int:
+        """A free register; the caller's own functions fill it."""
+        if not self._free:
+            raise InvalidQueryError(f"the query needs more than {abi.NUM_REGISTERS} columns at once: select fewer columns or group by fewer")
+        return self._free.pop()
+
+    def release(self, register: int) -> None:
+        """The register may be used anew by instructions emitted from now on."""
+        self._held = {key: held for key, held in self._held.items() if held != register}
+        assert register not in self._free
+        self._free.append(register)
+
+    # --- instructions of the driver's side --------------------------------------------------------------------------
+
+    def fetch_ids(self, column: str) -> int:
+        """Dict ids as u32."""
+        assert self.has_dictionary(column), f"column {column} is raw here"
+        return self._fetch("ids", column, fetch.fetch_ids.address, fetch.fetch_entry_ids.address)
+
+    def fetch_values(self, column: str) -> int:
+        """Values in their own kind: i64 for INT and LONG, f64 for FLOAT and DOUBLE (through the dictionary if there is one)."""
+        assert self.plan.metas.column(column).data_type.stored is not StoredType.VAR, f"{column} has no fixed-type values"
+        return self._fetch("values", column, fetch.fetch_values.address, fetch.fetch_entry_values.address)
+
+    def fetch_doubles(self, column: str) -> int:
+        """Values as f64, also of integer columns."""
+        if not self.plan.metas.column(column).data_type.stored.is_integer:
+            return self.fetch_values(column)
+        return self._fetch("doubles", column, fetch.fetch_doubles.address, fetch.fetch_entry_doubles.address)
+
+    def fetch_nulls(self, column: str) -> int | None:
+        """Null flags as u8, 1 = null; None where no unit of the shape has nulls in this column."""
+        if not self.has_nulls(column):
+            return None
+        return self._hold(("nulls", column), fetch.fetch_nulls.address, self.meta(column))
+
+    def fetch_filter(self, condition: Filter) -> int:
+        """Flags as u8, 1 where `condition` (a filter like WHERE) is true of the selected doc."""
+        key = ("filter", condition)
+        if key not in self._held:
+            self._held[key] = self.plan.compile_filter(condition, self.plan, self)
+        return self._held[key]
+
+    def expand(self, column: str) -> None:
+        """Repeat each selected doc once per value of the multi-value `column`; registers filled before are stale."""
+        assert column not in self._lanes, f"{column} is expanded already"
+        level = len(self._lanes) + 1
+        if level > _EXPANDS_MAX:
+            raise InvalidQueryError(f"at most {_EXPANDS_MAX} multi-value columns can be grouped by at once, found more: '{column}'")
+        carried = [*self._lanes.values(), 0, 0, 0][:_EXPANDS_MAX]
+        self._held = {}
+        entries = self.allocate()
+        self.emit(expand.expand.address, self.meta(column), entries, level, len(self._lanes), *carried)
+        self._lanes[column] = entries
+
+    def emit(self, function: Word, *args: Word) -> None:
+        """Append a select instruction."""
+        self._select.append(function, args)
+
+    def begin(self, function: Word, *args: Word) -> None:
+        """Append an instruction that runs once per unit, before its first block with a selected doc."""
+        self._begin.append(function, args)
+
+    def end(self, function: Word, *args: Word) -> None:
+        """Append an instruction that runs once per unit after its last block, if the unit selected anything."""
+        self._end.append(function, args)
+
+    def assemble(self) -> NDArray[np.int64]:
+        """The program of these units, int64[num_units, k, INSTRUCTION_WORDS]; writes the section lengths to the units."""
+        filters = self.plan.filter_program[self.units]
+        parts = [self._begin.assemble(self.num_units), filters, self._select.assemble(self.num_units), self._end.assemble(self.num_units)]
+        program = np.ascontiguousarray(np.concatenate(parts, axis=1))
+        units = self.plan.units
+        units[self.units, abi.U_NUM_BEGIN] = parts[0].shape[1]
+        units[self.units, abi.U_NUM_FILTER] = parts[1].shape[1]
+        units[self.units, abi.U_NUM_SELECT] = parts[2].shape[1]
+        units[self.units, abi.U_NUM_END] = parts[3].shape[1]
+        units[self.units, abi.U_PROGRAM] = program.ctypes.data + np.arange(self.num_units) * (program.shape[1] * abi.INSTRUCTION_WORDS * 8)
+        return program
+
+    def _fetch(self, kind: str, column: str, of_docs: int, of_entries: int) -> int:
+        if self.plan.metas.column(column).single_value:
+            return self._hold((kind, column), of_docs, self.meta(column))
+        assert column in self._lanes, f"multi-value column {column} must be expanded before its values are fetched"
+        return self._hold((kind, column), of_entries, self.meta(column), self._lanes[column])
+
+    def _hold(self, key: tuple[str, Any], function: int, *args: Word) -> int:
+        if key not in self._held:
+            register = self.allocate()
+            self.emit(function, register, *args)
+            self._held[key] = register
+        return self._held[key]

@@ -1,0 +1,36 @@
+"""Instructions for many units at once: each word is one number for all units, or an array with one number a unit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Union
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pinotpy.kernels import abi
+
+Word = Union[int, NDArray[np.int64]]
+
+
+class Instructions:
+    """A section of a program, the same functions or at least the same count for all units."""
+
+    def __init__(self) -> None:
+        self._rows: list[tuple[Word, Sequence[Word]]] = []
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def append(self, function: Word, args: Sequence[Word]) -> None:
+        assert len(args) <= abi.INSTRUCTION_WORDS - abi.A0, f"{len(args)} arguments do not fit an instruction"
+        self._rows.append((function, args))
+
+    def assemble(self, num_units: int) -> NDArray[np.int64]:
+        """int64[num_units, len(self), INSTRUCTION_WORDS]."""
+        program = np.zeros((num_units, len(self._rows), abi.INSTRUCTION_WORDS), np.int64)
+        for i, (function, args) in enumerate(self._rows):
+            program[:, i, abi.I_FUNCTION] = function
+            for j, word in enumerate(args):
+                program[:, i, abi.A0 + j] = word
+        return program
