@@ -1,0 +1,1 @@
+"""Which server answers for which segment: pure decisions over one snapshot of the cluster."""
