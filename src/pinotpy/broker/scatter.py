@@ -1,0 +1,157 @@
+"""Asking servers for their part of an answer, and asking another replica when one fails.
+
+A refused or broken connection costs no answer where a replica lives: its segments are asked of the others inside the same
+query. A server that has said nothing for `hedge_after_s` is helped out: its segments are asked elsewhere too, and
+whoever covers them first counts (each segment's rows enter the answer exactly once). A server that lacks a segment says
+so, and that segment alone is asked elsewhere. Nothing is asked of a server twice within a query, so retries are bounded
+by the number of replicas.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from pinotpy.broker.routing.table_routing import Selection, TableRouting
+from pinotpy.errors import DataError, PinotError, RemoteError
+from pinotpy.query.partial import PartialResult
+
+Ask = Callable[[str, tuple[str, ...]], Awaitable[PartialResult]]
+
+
+@dataclass(slots=True)
+class Gathered:
+    """What came back. Every segment of the routing is in exactly one partial result, or in `missing`, or failed."""
+
+    partials: list[tuple[str, PartialResult]] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)  # no (further) replica to ask
+    failures: list[tuple[str, PinotError]] = field(default_factory=list)  # server, fault, of attempts that cost rows
+    asked: set[str] = field(default_factory=set)
+    responded: set[str] = field(default_factory=set)
+    unreachable: set[str] = field(default_factory=set)  # servers to leave out for a while
+
+    def add(self, other: Gathered) -> None:
+        self.partials += other.partials
+        self.missing += other.missing
+        self.failures += other.failures
+        self.asked |= other.asked
+        self.responded |= other.responded
+        self.unreachable |= other.unreachable
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """What all attempts of one query share."""
+
+    routing: TableRouting
+    ask: Ask
+    hedge_after_s: float
+
+
+async def scatter(routing: TableRouting, selection: Selection, ask: Ask, *, hedge_after_s: float) -> Gathered:
+    """Ask all servers of `selection` at once; returns when every segment is answered or has no replica left.
+
+    `ask` carries the deadline: it raises a RemoteError at the latest when the time is up.
+    """
+    gathered = Gathered(missing=list(selection.unavailable))
+    question = _Question(routing, ask, hedge_after_s)
+    covers = [_cover(question, server, segments, frozenset()) for server, segments in selection.assignment.items()]
+    for part in await asyncio.gather(*covers):
+        gathered.add(part)
+    return gathered
+
+
+async def _cover(question: _Question, server: str, segments: tuple[str, ...], tried: frozenset[str]) -> Gathered:
+    """Get an answer for `segments`, from `server` or, if it fails or is silent, from other replicas."""
+    tried = tried | {server}
+    first = asyncio.create_task(_ask_one(server, segments, question.ask))
+    try:
+        done, _ = await asyncio.wait({first}, timeout=question.hedge_after_s)
+        if not done and _has_other_replicas(question.routing, segments, tried):
+            return await _race(first, question, segments, tried)
+        outcome = await first
+    finally:
+        if not first.done():
+            first.cancel()
+    return await _complete(outcome, question, segments, tried)
+
+
+async def _ask_one(server: str, segments: tuple[str, ...], ask: Ask) -> Gathered:
+    gathered = Gathered(asked={server})
+    try:
+        partial = await ask(server, segments)
+    except (RemoteError, DataError) as error:
+        gathered.failures.append((server, error))
+        gathered.unreachable.add(server)
+    except PinotError as error:
+        # The query's own fault (a bad argument, a limit): another replica would say the same.
+        gathered.responded.add(server)
+        gathered.failures.append((server, error))
+    else:
+        gathered.responded.add(server)
+        gathered.partials.append((server, partial))
+    return gathered
+
+
+async def _complete(outcome: Gathered, question: _Question, segments: tuple[str, ...], tried: frozenset[str]) -> Gathered:
+    """Ask elsewhere for what `outcome` lacks: all segments after a failed connection, or those that the server misses."""
+    if outcome.partials:
+        lacking = _take_missing(outcome)
+    elif outcome.unreachable:
+        lacking = segments
+    else:
+        return outcome
+    if not lacking:
+        return outcome
+    other = question.routing.reselect(lacking, dict.fromkeys(lacking, tried))
+    parts = await asyncio.gather(*(_cover(question, s, names, tried) for s, names in other.assignment.items()))
+    if other.assignment and not other.unavailable:
+        # Every lacking segment has another server: the failed attempt itself costs no rows and is no fault of the answer.
+        outcome.failures = []
+    outcome.missing += other.unavailable
+    for part in parts:
+        outcome.add(part)
+    return outcome
+
+
+async def _race(first: asyncio.Task[Gathered], question: _Question, segments: tuple[str, ...], tried: frozenset[str]) -> Gathered:
+    """`first` is silent: ask the other replicas too; the first that covers all segments wins, the loser is cancelled."""
+    silent = Gathered(unreachable=set(tried), asked=set(tried), failures=[])
+    second = asyncio.create_task(_complete(silent, question, segments, tried))
+    pending: set[asyncio.Task[Gathered]] = {first, second}
+    best: Gathered | None = None
+    while pending:
+        done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            outcome = task.result()
+            outcome.asked |= tried
+            if task is second:
+                outcome.unreachable -= outcome.responded
+            if _covers(outcome):
+                for loser in pending:
+                    loser.cancel()
+                return outcome
+            # Keep the attempt that delivered more.
+            if best is None or len(outcome.partials) > len(best.partials):
+                best = outcome
+    assert best is not None
+    best.missing += _take_missing(best)
+    return best
+
+
+def _take_missing(outcome: Gathered) -> tuple[str, ...]:
+    """The segments that servers said they lack; from here on `outcome.missing` or another server accounts for them."""
+    lacking = tuple(name for _, partial in outcome.partials for name in partial.missing_segments)
+    for _, partial in outcome.partials:
+        partial.missing_segments = []
+    return lacking
+
+
+def _covers(outcome: Gathered) -> bool:
+    complete = not outcome.failures and not outcome.missing
+    return complete and not any(partial.missing_segments for _, partial in outcome.partials)
+
+
+def _has_other_replicas(routing: TableRouting, segments: tuple[str, ...], tried: frozenset[str]) -> bool:
+    return all(any(server not in tried for server in routing.replicas.get(name, ())) for name in segments)

@@ -1,0 +1,105 @@
+"""Proves that a query survives its servers: whatever fails (refused, silent, lacking segments), each segment's rows enter
+the answer exactly once where a replica lives, and what is missing is named. Servers here are coroutines; the oracle is
+the set of segments that some living replica has."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import pytest
+
+from pinotpy.broker.routing.table_routing import TableRouting
+from pinotpy.broker.scatter import Gathered, scatter
+from pinotpy.errors import QueryExecutionError, ServerUnreachableError
+from pinotpy.query.partial import PartialResult
+
+
+class Servers:
+    """Toy servers: down ones refuse, silent ones never answer, others deliver the segments that they have."""
+
+    def __init__(self, has: dict[str, set[str]], down: frozenset[str] = frozenset(), silent: frozenset[str] = frozenset()) -> None:
+        self.has, self.down, self.silent = has, down, silent
+        self.questions: list[tuple[str, str]] = []
+
+    async def ask(self, server: str, segments: tuple[str, ...]) -> PartialResult:
+        self.questions += [(server, segment) for segment in segments]
+        await asyncio.sleep(0)
+        if server in self.silent:
+            await asyncio.Event().wait()
+        if server in self.down:
+            raise ServerUnreachableError(f"connection to '{server}' refused")
+        there = [s for s in segments if s in self.has[server]]
+        return PartialResult(trace=[{"segments": there}], missing_segments=[s for s in segments if s not in there])
+
+
+def run(replicas: dict[str, tuple[str, ...]], servers: Servers, hedge_after_s: float = 0.01, number: int = 0) -> Gathered:
+    routing = TableRouting("t_OFFLINE", replicas)
+
+    async def main() -> Gathered:
+        async with asyncio.timeout(20):
+            return await scatter(routing, routing.select(number), servers.ask, hedge_after_s=hedge_after_s)
+
+    return asyncio.run(main())
+
+
+def delivered(gathered: Gathered) -> list[str]:
+    return sorted(segment for _, partial in gathered.partials for segment in partial.trace[0]["segments"])
+
+
+def test_a_refused_connection_costs_no_answer_where_a_replica_lives() -> None:
+    replicas = {f"s{i}": ("A", "B") for i in range(6)}
+    servers = Servers({"A": set(replicas), "B": set(replicas)}, down=frozenset({"A"}))
+    gathered = run(replicas, servers)
+    assert delivered(gathered) == sorted(replicas)
+    assert (gathered.failures, gathered.missing, gathered.unreachable) == ([], [], {"A"})
+
+
+def test_a_segment_that_a_server_lacks_is_asked_elsewhere_alone() -> None:
+    replicas = {f"s{i}": ("A", "B") for i in range(6)}
+    servers = Servers({"A": set(replicas) - {"s2"}, "B": set(replicas)})
+    gathered = run(replicas, servers)
+    assert delivered(gathered) == sorted(replicas)
+    assert servers.questions.count(("B", "s2")) == 1 and len(servers.questions) == 7
+
+
+def test_a_silent_server_is_helped_out() -> None:
+    replicas = {f"s{i}": ("A", "B") for i in range(6)}
+    gathered = run(replicas, Servers({"A": set(replicas), "B": set(replicas)}, silent=frozenset({"B"})))
+    assert delivered(gathered) == sorted(replicas)
+    assert not gathered.missing and not gathered.failures
+
+
+def test_segments_without_a_living_replica_are_named_and_the_fault_is_kept() -> None:
+    replicas = {"s0": ("A", "B"), "s1": ("A",), "s2": ()}
+    gathered = run(replicas, Servers({"A": set(replicas), "B": set(replicas)}, down=frozenset({"A"})))
+    assert delivered(gathered) == ["s0"]
+    assert sorted(gathered.missing) == ["s1", "s2"]
+    assert [server for server, _ in gathered.failures] == ["A"]
+
+
+def test_a_fault_of_the_query_is_not_retried() -> None:
+    class Failing(Servers):
+        async def ask(self, server: str, segments: tuple[str, ...]) -> PartialResult:
+            self.questions += [(server, segment) for segment in segments]
+            raise QueryExecutionError("cannot convert value")
+
+    servers = Failing({})
+    gathered = run({"s0": ("A", "B")}, servers)
+    assert len(servers.questions) == 1 and not gathered.unreachable
+    assert [error.code for _, error in gathered.failures] == [200]
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_random_clusters_lose_nothing_that_a_living_replica_has(seed: int) -> None:
+    rng = random.Random(seed)
+    names = ["A", "B", "C", "D"][: rng.randint(1, 4)]
+    replicas = {f"s{i}": tuple(sorted(rng.sample(names, rng.randint(0, len(names))))) for i in range(rng.randint(1, 12))}
+    has = {server: {s for s, servers in replicas.items() if server in servers and rng.random() < 0.85} for server in names}
+    down = frozenset(server for server in names if rng.random() < 0.3)
+    servers = Servers(has, down)
+    gathered = run(replicas, servers, hedge_after_s=5, number=rng.randint(0, 5))
+    reachable = sorted(s for s, holders in replicas.items() if any(h not in down and s in has[h] for h in holders))
+    assert delivered(gathered) == reachable
+    assert sorted(gathered.missing) == sorted(set(replicas) - set(reachable))
+    assert len(servers.questions) == len(set(servers.questions)), "a server was asked twice for a segment"
