@@ -1,0 +1,194 @@
+"""Mutating requests belong to the lead controller: any other controller passes them on, once, with an idempotency key.
+
+An ASGI layer around the controller's app. The request keeps its credentials, so the leader decides access; uploads and
+queries are not passed on (upload bytes land where they arrive, queries go to brokers).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import random
+import uuid
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, Protocol
+from urllib.parse import parse_qs
+
+import httpx
+import orjson
+
+from pinotpy.controller.idempotency import KEY_HEADER, IdempotentAnswers, KeptAnswer
+from pinotpy.errors import NotLeaderError, PayloadTooLargeError, PinotError, UserError
+
+LOG = logging.getLogger(__name__)
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+FORWARDED_BY = b"pinotpy-forwarded-by"
+BODY_BYTES_MAX = 16 << 20  # schemas, configs, lists of segment names; uploads do not come this way
+ATTEMPTS_MAX = 4
+ATTEMPT_TIMEOUT_S = 30.0
+PAUSE_S = 0.25  # times the attempt, with jitter: a new leader is there within a few of these
+
+READING = frozenset({"GET", "HEAD", "OPTIONS"})
+LOCAL_PATHS = frozenset({"/sql", "/pql", "/segments", "/v2/segments", "/schemas/validate", "/tables/validate", "/tableConfigs/validate"})
+HOP_BY_HOP = frozenset(
+    b"connection keep-alive proxy-authenticate proxy-authorization te trailer transfer-encoding upgrade host content-length".split(),
+)
+
+
+class Leadership(Protocol):
+    """Who leads, as this controller knows it now."""
+
+    def is_leader(self) -> bool: ...
+
+    def leader_url(self) -> str | None:
+        """Base URL of the lead controller's REST, None while there is none."""
+        ...
+
+
+def changes_state(scope: Scope) -> bool:
+    """Whether a request has to be decided by the leader."""
+    path = scope["path"].rstrip("/") or "/"
+    if path in LOCAL_PATHS:
+        return False
+    if scope["method"] not in READING:
+        return True
+    # GET /tables/{t}?state=disable is how 0.x clients switch a table off.
+    is_one_table = path.startswith("/tables/") and path.count("/") == 2
+    return is_one_table and scope["method"] == "GET" and b"state" in parse_qs(scope.get("query_string", b""))
+
+
+class LeaderForwarding:
+    """The layer. Shared by all requests of one event loop."""
+
+    def __init__(
+        self, app: App, leadership: Leadership, answers: IdempotentAnswers, *, instance: str, client: httpx.AsyncClient, pause_s: float = PAUSE_S
+    ) -> None:
+        self._app, self._leadership, self._answers = app, leadership, answers
+        self._instance, self._client, self._pause_s = instance.encode(), client, pause_s
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or not changes_state(scope):
+            await self._app(scope, receive, send)
+            return
+        headers = dict(scope["headers"])
+        try:
+            if self._leadership.is_leader():
+                await self._answer_once(scope, receive, send, headers.get(KEY_HEADER))
+                return
+            if FORWARDED_BY in headers:
+                raise NotLeaderError("this controller does not lead any more: ask the lead controller", forwarded_by=headers[FORWARDED_BY].decode("latin-1"))
+            answer = await self._forward(scope, await _read_body(receive))
+        except PinotError as error:
+            answer = _error_answer(error)
+        await _send_answer(send, answer)
+
+    async def _answer_once(self, scope: Scope, receive: Receive, send: Send, key: bytes | None) -> None:
+        if key is None:
+            await self._app(scope, receive, send)
+            return
+        body = await _read_body(receive)
+        fingerprint = _fingerprint(scope, body)
+        answer = await self._answers.earlier(key, fingerprint)
+        if answer is None:
+            made: KeptAnswer | None = None
+            try:
+                made = await _collect(self._app, scope, body)
+            finally:
+                self._answers.finish(key, made)
+            answer = made
+        await _send_answer(send, answer)
+
+    async def _forward(self, scope: Scope, body: bytes) -> KeptAnswer:
+        headers = [(name, value) for name, value in scope["headers"] if name not in HOP_BY_HOP]
+        headers.append((FORWARDED_BY, self._instance))
+        if KEY_HEADER not in dict(headers):
+            headers.append((KEY_HEADER, uuid.uuid4().hex.encode()))
+        path = scope.get("raw_path") or scope["path"].encode()
+        query = scope.get("query_string", b"")
+        target = (path + b"?" + query if query else path).decode("latin-1")
+        reason = "no controller leads"
+        for attempt in range(ATTEMPTS_MAX):
+            if attempt:
+                await asyncio.sleep(self._pause_s * attempt * random.uniform(0.5, 1.5))
+            base = self._leadership.leader_url()
+            if base is None:
+                continue
+            try:
+                response = await self._client.request(scope["method"], base.rstrip("/") + target, headers=headers, content=body, timeout=ATTEMPT_TIMEOUT_S)
+            except httpx.HTTPError as error:
+                reason = f"the lead controller at {base} cannot be reached ({type(error).__name__})"
+                LOG.warning("request to the lead controller failed leader=%s attempt=%d error=%s", base, attempt, type(error).__name__)
+                continue
+            if response.status_code == NotLeaderError.http_status and FORWARDED_BY in dict(response.headers.raw):
+                reason = f"the controller at {base} does not lead any more"
+                continue
+            kept = tuple((name.lower(), value) for name, value in response.headers.raw if name.lower() not in HOP_BY_HOP | {b"content-encoding"})
+            return KeptAnswer(response.status_code, kept, response.content)
+        raise NotLeaderError(f"{reason}; nothing is known to be changed: try again")
+
+
+def _fingerprint(scope: Scope, body: bytes) -> bytes:
+    digest = hashlib.blake2b(digest_size=16)
+    authorization = dict(scope["headers"]).get(b"authorization", b"")
+    for piece in (scope["method"].encode(), scope["path"].encode(), scope.get("query_string", b""), authorization, body):
+        digest.update(len(piece).to_bytes(8, "little"))
+        digest.update(piece)
+    return digest.digest()
+
+
+async def _read_body(receive: Receive) -> bytes:
+    body = bytearray()
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise UserError("the client left before its body was whole")
+        body += message.get("body", b"")
+        if len(body) > BODY_BYTES_MAX:
+            raise PayloadTooLargeError(f"the body is longer than {BODY_BYTES_MAX} bytes", limit_bytes=BODY_BYTES_MAX)
+        if not message.get("more_body", False):
+            return bytes(body)
+
+
+async def _collect(app: App, scope: Scope, body: bytes) -> KeptAnswer:
+    """Run the app on a body that is read already and keep its whole answer."""
+    sent = False
+    status, parts = 500, bytearray()
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+
+    async def receive() -> MutableMapping[str, Any]:
+        nonlocal sent
+        if not sent:
+            sent = True
+            return {"type": "http.request", "body": body, "more_body": False}
+        await asyncio.Event().wait()  # the answer does not depend on the client staying
+        raise AssertionError("never reached")
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        nonlocal status, headers
+        if message["type"] == "http.response.start":
+            status, headers = message["status"], tuple(message.get("headers", ()))
+        elif message["type"] == "http.response.body":
+            parts.extend(message.get("body", b""))
+
+    await app(scope, receive, send)
+    return KeptAnswer(status, headers, bytes(parts))
+
+
+def _error_answer(error: PinotError) -> KeptAnswer:
+    body = orjson.dumps({"code": error.http_status, "error": error.message})
+    headers = [(b"content-type", b"application/json")]
+    if isinstance(error, NotLeaderError):
+        headers += [(b"retry-after", b"1"), (FORWARDED_BY, b"not-leader")]
+    return KeptAnswer(error.http_status, tuple(headers), body)
+
+
+async def _send_answer(send: Send, answer: KeptAnswer) -> None:
+    headers = [pair for pair in answer.headers if pair[0] != b"content-length"] + [(b"content-length", str(len(answer.body)).encode())]
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    await send({"type": "http.response.body", "body": answer.body})
