@@ -1,0 +1,86 @@
+"""What an uploaded segment must be to join a table: pure checks of its metadata against schema and table.
+
+The reference takes almost anything and finds out on the servers (control-plane-live §5.3, §5.8); here a wrong segment is a 4xx
+that lists every reason, and nothing is registered.
+"""
+
+from __future__ import annotations
+
+from pinotpy.config.schema import Schema
+from pinotpy.errors import PinotError, UserError
+from pinotpy.names import check_segment_name, raw_table_name
+from pinotpy.segment.metadata import ColumnMetadata, SegmentMetadata
+
+# Times that a table may hold: 1971-01-01 to 2071-01-01, as Pinot's TimeUtils. What lies outside was read in a wrong unit.
+TIME_MIN_MS = 31_536_000_000
+TIME_MAX_MS = 3_187_296_000_000
+REASONS_MAX = 20
+
+
+def check_segment(metadata: SegmentMetadata, schema: Schema, table_name_with_type: str, time_column_name: str | None) -> None:
+    """Refuse a segment that does not fit its table.
+
+    Raises:
+        UserError: with every reason (at most 20 are listed).
+    """
+    reasons = [
+        *_name_reasons(metadata, table_name_with_type),
+        *_column_reasons(metadata, schema),
+        *_time_reasons(metadata, time_column_name),
+    ]
+    if not reasons:
+        return
+    more = f"; and {len(reasons) - REASONS_MAX} more" if len(reasons) > REASONS_MAX else ""
+    raise UserError(
+        f"segment '{metadata.segment_name[:200]}' does not fit table '{table_name_with_type}': " + "; ".join(reasons[:REASONS_MAX]) + more,
+        segment=metadata.segment_name[:400],
+        table=table_name_with_type,
+    )
+
+
+def _name_reasons(metadata: SegmentMetadata, table_name_with_type: str) -> list[str]:
+    reasons = []
+    try:
+        check_segment_name(metadata.segment_name)
+    except PinotError as error:
+        reasons.append(error.message)
+    expected = raw_table_name(table_name_with_type)
+    if raw_table_name(metadata.table_name) != expected:
+        reasons.append(f"it was built for table '{metadata.table_name[:200]}', expected '{expected}'")
+    return reasons
+
+
+def _column_reasons(metadata: SegmentMetadata, schema: Schema) -> list[str]:
+    reasons = []
+    for column in metadata.columns:
+        spec = schema.field_specs.get(column.name)
+        if spec is None:
+            reasons.append(f"column '{column.name[:100]}' is not in schema '{schema.schema_name}'")
+            continue
+        if (column.data_type, column.single_value) != (spec.data_type, spec.single_value):
+            expected = _type_text(str(spec.data_type), spec.single_value)
+            reasons.append(f"column '{column.name}' is {_found_text(column)}, schema '{schema.schema_name}' says {expected}")
+    return reasons
+
+
+def _time_reasons(metadata: SegmentMetadata, time_column_name: str | None) -> list[str]:
+    if time_column_name is None or metadata.num_docs == 0:
+        return []
+    time_range = metadata.time_range
+    if time_range is None or time_range.column != time_column_name:
+        found = "none" if time_range is None else f"that of column '{time_range.column}'"
+        return [f"expected the time range of the table's time column '{time_column_name}', found {found}"]
+    if TIME_MIN_MS <= time_range.start_ms <= time_range.end_ms <= TIME_MAX_MS:
+        return []
+    return [
+        f"its times run from {time_range.start_raw} to {time_range.end_raw} ({time_range.start_ms} to {time_range.end_ms} ms), "
+        "allowed: 1971-01-01 to 2071-01-01; check the format of the time column"
+    ]
+
+
+def _found_text(column: ColumnMetadata) -> str:
+    return _type_text(str(column.data_type), column.single_value)
+
+
+def _type_text(data_type: str, single_value: bool) -> str:
+    return data_type if single_value else f"multi-valued {data_type}"
