@@ -1,0 +1,1 @@
+"""One command a file: each module has `NAME`, its first docstring line is the menu text, `run` is the typer function."""

@@ -1,0 +1,184 @@
+"""A whole cluster as real processes on this machine: the quickstart and the cluster tests run it.
+
+Each daemon is `python -m pinotpy start-…`, prints one `ready key=value …` line when it serves, logs to its own file, and is
+told to stop by the kernel if this process dies (so that not even SIGKILL leaves a daemon behind).
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pinotpy.errors import RemoteError
+
+# prctl(PR_SET_PDEATHSIG, SIGTERM), then become the daemon: safe where preexec_fn is not (threads), and survives exec.
+_SHIM = "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 15); os.execv(sys.argv[1], sys.argv[1:])"
+START_TIMEOUT_S = 90.0
+STOP_TIMEOUT_S = 20.0
+
+
+def free_port() -> int:
+    """A port that is free now on loopback."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def is_free(port: int) -> bool:
+    """Whether `port` can be bound on loopback."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
+
+
+@dataclass(slots=True)
+class DaemonProcess:
+    """One running daemon; `ready` has the keys of its ready line (url, instance, …)."""
+
+    name: str
+    args: tuple[str, ...]
+    log: Path
+    process: subprocess.Popen[str]
+    ready: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def rss_mib(self) -> float:
+        """Resident memory in MiB, with children (ZooKeeper's JVM runs below its launcher)."""
+        return sum(_rss_kib(pid) for pid in [self.pid, *_descendants(self.pid)]) / 1024
+
+    def log_tail(self, lines: int = 15) -> str:
+        try:
+            return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+        except OSError:
+            return ""
+
+
+class LocalCluster:
+    """Starts, kills, restarts and stops daemons under one directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.daemons: dict[str, DaemonProcess] = {}
+
+    def launch(self, name: str, *args: str, env: dict[str, str] | None = None) -> DaemonProcess:
+        """Start `pinotpy <args>` without waiting; see wait_ready."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        log = self.directory / f"{name}.log"
+        command = [sys.executable, "-c", _SHIM, sys.executable, "-m", "pinotpy", *args]
+        with log.open("a") as sink:
+            process = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=sink, stdin=subprocess.DEVNULL, text=True, env={**os.environ, **(env or {})}, start_new_session=True
+            )
+        daemon = DaemonProcess(name, args, log, process)
+        self.daemons[name] = daemon
+        return daemon
+
+    def wait_ready(self, *daemons: DaemonProcess, timeout_s: float = START_TIMEOUT_S) -> None:
+        """Wait until all have printed their ready line; raises RemoteError with the end of the log otherwise."""
+        deadline = time.monotonic() + timeout_s
+        for daemon in daemons:
+            daemon.ready = _read_ready_line(daemon, deadline)
+
+    def start(self, name: str, *args: str, env: dict[str, str] | None = None) -> DaemonProcess:
+        """Launch and wait."""
+        daemon = self.launch(name, *args, env=env)
+        self.wait_ready(daemon)
+        return daemon
+
+    def restart(self, name: str) -> DaemonProcess:
+        """Start a stopped or killed daemon again with the same arguments."""
+        return self.start(name, *self.daemons[name].args)
+
+    def kill(self, name: str) -> None:
+        """SIGKILL, at once."""
+        daemon = self.daemons[name]
+        daemon.process.kill()
+        daemon.process.wait(STOP_TIMEOUT_S)
+
+    def stop(self, name: str, timeout_s: float = STOP_TIMEOUT_S) -> int:
+        """SIGTERM and wait; returns the exit status (-9 if it had to be killed)."""
+        process = self.daemons[name].process
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+        try:
+            return process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            return process.wait(STOP_TIMEOUT_S)
+
+    def stop_all(self) -> dict[str, int]:
+        """Stop all daemons: everything but ZooKeeper at once, then ZooKeeper. Returns exit statuses by name."""
+        names = list(self.daemons)
+        first = [name for name in names if not name.startswith("zookeeper")]
+        for name in first:
+            process = self.daemons[name].process
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+        statuses = {name: self.stop(name) for name in first}
+        statuses |= {name: self.stop(name) for name in names if name not in first}
+        for daemon in self.daemons.values():
+            if daemon.process.stdout:
+                daemon.process.stdout.close()
+        return statuses
+
+
+def _read_ready_line(daemon: DaemonProcess, deadline: float) -> dict[str, str]:
+    lines: queue.Queue[str] = queue.Queue()
+
+    def pump() -> None:
+        # Goes on reading for the daemon's life, so that a chatty daemon never blocks on a full pipe.
+        assert daemon.process.stdout is not None
+        try:
+            for line in daemon.process.stdout:
+                lines.put(line)
+        except ValueError:
+            pass  # closed by stop_all
+        lines.put("")
+
+    threading.Thread(target=pump, name=f"stdout-{daemon.name}", daemon=True).start()
+    while True:
+        try:
+            line = lines.get(timeout=max(0.0, deadline - time.monotonic()))
+        except queue.Empty:
+            raise RemoteError(f"{daemon.name} was not ready in time; the end of its log:\n{daemon.log_tail()}") from None
+        if line.startswith("ready"):
+            return dict(part.split("=", 1) for part in line.split()[1:] if "=" in part)
+        if not line:
+            daemon.process.wait(STOP_TIMEOUT_S)
+            raise RemoteError(f"{daemon.name} ended with status {daemon.process.returncode} before it was ready; the end of its log:\n{daemon.log_tail()}")
+
+
+def _rss_kib(pid: int) -> int:
+    try:
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1])
+    except OSError:
+        pass
+    return 0
+
+
+def _descendants(pid: int) -> list[int]:
+    found = []
+    try:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except OSError:
+        return []
+    for child in children:
+        found += [int(child), *_descendants(int(child))]
+    return found

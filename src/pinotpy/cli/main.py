@@ -1,0 +1,55 @@
+"""`pinotpy <command>`: finds the commands, turns errors into one clear sentence and an exit status.
+
+Exit status: 0 done, 1 failed, 2 wrong usage. Commands import what they need when they run, so that `--help` is quick.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import sys
+from typing import Annotated
+
+import typer
+
+from pinotpy import __version__
+from pinotpy.cli import commands
+from pinotpy.errors import PinotError
+
+app = typer.Typer(
+    name="pinotpy",
+    help="A realtime distributed OLAP store: run a cluster, load data, ask questions.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"pinotpy {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _global(version: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True, help="print the version and exit")] = False) -> None:
+    """Options before the command."""
+
+
+def _register() -> None:
+    for info in sorted(pkgutil.iter_modules(commands.__path__), key=lambda i: i.name):
+        module = importlib.import_module(f"{commands.__name__}.{info.name}")
+        app.command(module.NAME, help=module.__doc__)(module.run)
+
+
+def main() -> None:
+    """Entry point of the `pinotpy` executable."""
+    _register()
+    try:
+        app()
+    except PinotError as error:
+        print(f"pinotpy: {error.message}", file=sys.stderr)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        print("pinotpy: interrupted", file=sys.stderr)
+        sys.exit(130)
