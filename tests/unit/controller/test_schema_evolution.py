@@ -37,9 +37,6 @@ def test_new_columns_and_other_spellings_are_compatible() -> None:
             schema({"name": "tags", "dataType": "STRING"}),
             "Incompatible field specifications: [tags (old: DIMENSION STRING multi-valued, new: DIMENSION STRING)]",
         ),
-            schema({"name": "tags", "dataType": "STRING"}),
-            "Incompatible field specifications: [tags (old: DIMENSION STRING multi-valued, new: DIMENSION STRING)]",
-        ),
         (schema(), "Missing columns: [tags]"),
     ],
 )
