@@ -1,0 +1,53 @@
+"""What the broker knows of tables: names to schemas, settings and routings. A door: the cluster fills it, tests too."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from pinotpy.broker.routing.table_routing import TableRouting
+from pinotpy.config.schema import Schema
+from pinotpy.pql.ast import Dialect
+from pinotpy.query.context import And, Filter, Predicate
+
+
+@dataclass(frozen=True, slots=True)
+class Half:
+    """One half of a table with what is asked of it. A hybrid table's halves carry the time boundary as a predicate."""
+
+    routing: TableRouting
+    time_predicate: Predicate | None = None
+
+    def with_time_boundary(self, condition: Filter | None) -> Filter | None:
+        """`condition` restricted to this half's side of the time boundary."""
+        if self.time_predicate is None:
+            return condition
+        return self.time_predicate if condition is None else And((condition, self.time_predicate))
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A table as a query names it: `flights` (all its halves) or `flights_OFFLINE`."""
+
+    raw_table_name: str
+    schema: Schema
+    halves: tuple[Half, ...]
+    null_handling: bool = False
+
+
+class Catalog(Protocol):
+    """Names to tables, from one snapshot of the cluster."""
+
+    def resolve(self, table: str, dialect: Dialect) -> Target:
+        """Find the table that a query names. PQL is case-sensitive, SQL is not.
+
+        Raises:
+            TableNotFoundError: no such table (with the nearest name); InvalidQueryError: the table is disabled (191).
+        """
+        ...
+
+
+def only_half(target: Target, table_name_with_type: str) -> Target:
+    """`target` restricted to one half, without a time boundary."""
+    halves = tuple(Half(half.routing) for half in target.halves if half.routing.table == table_name_with_type)
+    return replace(target, halves=halves)

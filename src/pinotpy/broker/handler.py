@@ -1,0 +1,187 @@
+"""`answer_query`: the path of one query through a broker, top to bottom.
+
+Refusals are answers too: HTTP 200 with `exceptions`. What servers did deliver is kept beside 305, 425 and 427; any other
+fault leaves no result, because its rows could mislead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from pinotpy.broker.catalog import Catalog, Target
+from pinotpy.broker.metrics import BrokerMetrics
+from pinotpy.broker.scatter import Gathered, scatter
+from pinotpy.clock import Clock
+from pinotpy.errors import PinotError, ServerNotRespondingError
+from pinotpy.pql.ast import Dialect
+from pinotpy.pql.parser import parse_pql, parse_sql
+from pinotpy.query.combine import merge_partials
+from pinotpy.query.compile import compile_query
+from pinotpy.query.context import QueryContext
+from pinotpy.query.context_codec import encode_context
+from pinotpy.query.options import query_options
+from pinotpy.query.partial import PartialResult, QueryException
+from pinotpy.query.reduce import reduce_partials
+from pinotpy.query.reduced import ReducedResult
+from pinotpy.query.response import pql as pql_response
+from pinotpy.query.response import sql as sql_response
+from pinotpy.query.response.envelope import Envelope
+from pinotpy.rpc.wire import QueryRequest
+
+log = logging.getLogger(__name__)
+
+# Codes that leave a partial answer: segments or servers that could not be reached.
+KEEPS_ROWS = frozenset({305, 425, 427})
+INLINE_REDUCE_BYTES_MAX = 256 << 10
+
+# Sends one request to one server and returns its partial result; raises RemoteError at the latest after `timeout_s`.
+SendToServer = Callable[[str, QueryRequest, float], Awaitable[PartialResult]]
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerLimits:
+    """timeout_ms: default and ceiling of a query. response_rows_max: LIMIT and TOP above it are refused."""
+
+    timeout_ms: int = 10_000
+    response_rows_max: int = 2**31 - 1
+    hedge_after_ms: int = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a client asked: text, dialect, and the options beside the text as the body has them."""
+
+    text: str
+    dialect: Dialect
+    query_options: str = ""
+    debug_options: str = ""
+    trace: bool = False
+
+
+@dataclass(slots=True)
+class Broker:
+    """The parts that every query needs. `quarantine` maps a server that refused a connection to the time (monotonic ns)
+    until which it is asked last."""
+
+    broker_id: str
+    catalog: Catalog
+    send: SendToServer
+    limits: BrokerLimits
+    clock: Clock
+    metrics: BrokerMetrics
+    may_read: Callable[[str], None]
+    numbers: itertools.count[int] = field(default_factory=itertools.count)
+    quarantine: dict[str, int] = field(default_factory=dict)
+
+
+QUARANTINE_NS = 2_000_000_000
+
+
+async def answer_query(broker: Broker, question: Question, may_read: Callable[[str], None] | None = None) -> bytes:
+    """Answer one query.
+
+    Args:
+        may_read: raises AccessDeniedError unless the client may read the table; called before anything about the table
+            is looked up, so that a refusal doesn't tell whether it exists.
+    """
+    number = next(broker.numbers)
+    envelope = Envelope(request_id=f"{broker.broker_id}_{number}", broker_id=broker.broker_id)
+    start_ns = broker.clock.monotonic_ns()
+    context: QueryContext | None = None
+    result: ReducedResult | None = None
+    try:
+        statement = parse_pql(question.text) if question.dialect is Dialect.PQL else parse_sql(question.text)
+        (may_read or broker.may_read)(statement.table)
+        target = broker.catalog.resolve(statement.table, question.dialect)
+        options = query_options(statement, question.query_options, question.debug_options, trace=question.trace, timeout_max_ms=broker.limits.timeout_ms)
+        envelope.tables_queried = (target.raw_table_name,)
+        context = compile_query(statement, target.schema, options, null_handling=target.null_handling or options.enable_null_handling)
+        deadline_ns = start_ns + (options.timeout_ms or broker.limits.timeout_ms) * 1_000_000
+        gathered = await _gather(broker, context, target, number, envelope, deadline_ns)
+        result = await _reduce(broker, context, gathered, envelope)
+    except PinotError as error:
+        result = None
+        envelope.exceptions.append(QueryException(error.code, error.message))
+    took_ms = (broker.clock.monotonic_ns() - start_ns) / 1e6
+    envelope.time_used_ms = int(took_ms)
+    _report(broker, question, envelope, took_ms)
+    writer = pql_response if question.dialect is Dialect.PQL else sql_response
+    return writer.write(context, result, envelope)
+
+
+async def _gather(broker: Broker, context: QueryContext, target: Target, number: int, envelope: Envelope, deadline_ns: int) -> Gathered:
+    """Scatter to the servers of every half of the table and collect."""
+    excluded = _quarantined(broker)
+    whole = Gathered()
+    for half in target.halves:
+        half_context = replace(context, table=half.routing.table, filter=half.with_time_boundary(context.filter))
+        encoded = encode_context(half_context)
+
+        async def ask(server: str, segments: tuple[str, ...], table: str = half.routing.table, encoded: bytes = encoded) -> PartialResult:
+            timeout_s = (deadline_ns - broker.clock.monotonic_ns()) / 1e9
+            if timeout_s <= 0:
+                raise ServerNotRespondingError(f"the query's time was up before '{server}' could be asked", server=server)
+            request = QueryRequest(request_id=envelope.request_id or "", table=table, segments=segments, context=encoded)
+            return await broker.send(server, request, timeout_s)
+
+        selection = half.routing.select(number, excluded)
+        whole.add(await scatter(half.routing, selection, ask, hedge_after_s=broker.limits.hedge_after_ms / 1000))
+    for server in whole.unreachable - whole.responded:
+        broker.quarantine[server] = broker.clock.monotonic_ns() + QUARANTINE_NS
+    return whole
+
+
+def _quarantined(broker: Broker) -> frozenset[str]:
+    if not broker.quarantine:
+        return frozenset()
+    now_ns = broker.clock.monotonic_ns()
+    broker.quarantine = {server: until for server, until in broker.quarantine.items() if until > now_ns}
+    return frozenset(broker.quarantine)
+
+
+async def _reduce(broker: Broker, context: QueryContext, gathered: Gathered, envelope: Envelope) -> ReducedResult | None:
+    """Merge what came back; fill the envelope; None if a fault forbids showing rows."""
+    envelope.num_servers_queried = len(gathered.asked)
+    envelope.num_servers_responded = len(gathered.responded)
+    envelope.missing_segments = tuple(sorted(gathered.missing))
+    partials = [partial for _, partial in sorted(gathered.partials, key=lambda item: item[0])]
+    for partial in partials:
+        envelope.statistics.add(partial.statistics)
+        envelope.exceptions += [e for e in partial.exceptions if e not in envelope.exceptions]
+    for server, error in gathered.failures:
+        entry = QueryException(error.code, f"{error.message} (server '{server}')" if server not in error.message else error.message)
+        envelope.exceptions += [] if entry in envelope.exceptions else [entry]
+    if gathered.missing:
+        shown = ", ".join(envelope.missing_segments[:10]) + (" …" if len(gathered.missing) > 10 else "")
+        envelope.exceptions.append(QueryException(305, f"{len(gathered.missing)} segments unavailable: [{shown}]: no living replica has them"))
+    envelope.trace = {server: partial.trace for server, partial in gathered.partials if partial.trace}
+    if any(e.code not in KEEPS_ROWS for e in envelope.exceptions):
+        return None
+
+    start_ns = broker.clock.monotonic_ns()
+    if sum(partial.rows.nbytes for partial in partials if partial.rows is not None) <= INLINE_REDUCE_BYTES_MAX:
+        result = reduce_partials(context, merge_partials(context, partials))
+    else:
+        result = await asyncio.to_thread(lambda: reduce_partials(context, merge_partials(context, partials)))
+    envelope.reduce_time_ms = int((broker.clock.monotonic_ns() - start_ns) / 1e6)
+    return result
+
+
+def _report(broker: Broker, question: Question, envelope: Envelope, took_ms: float) -> None:
+    table = envelope.tables_queried[0] if envelope.tables_queried else ""
+    broker.metrics.query_done(table, took_ms, envelope)
+    if envelope.exceptions:
+        log.info(
+            "query answered request_id=%s dialect=%s table=%s took_ms=%.1f servers=%d/%d docs_scanned=%d exceptions=%s",
+            envelope.request_id, question.dialect.value, table, took_ms, envelope.num_servers_responded, envelope.num_servers_queried,
+            envelope.statistics.num_docs_scanned, [e.code for e in envelope.exceptions],
+        )  # fmt: skip
+
+
+def parse_key_values(values: Mapping[str, object]) -> str:
+    """Options given as an object (as SQL clients do) in the text form `k=v;k=v`."""
+    return ";".join(f"{key}={value}" for key, value in values.items())

@@ -1,0 +1,119 @@
+"""One query on a server: bytes in, bytes out.
+
+decode → wait for a slot → hold the segments → execute → encode. A fault of the query (a bad literal, a limit) comes back
+inside the partial result, with the counters of what ran; only a fault of the server itself is an RPC error.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from concurrent.futures import Executor
+from dataclasses import dataclass
+
+from pinotpy.clock import Clock
+from pinotpy.errors import PinotError
+from pinotpy.query.context_codec import decode_context
+from pinotpy.query.control import QueryControl
+from pinotpy.query.execute import execute
+from pinotpy.query.partial import PartialResult, QueryException
+from pinotpy.rpc.wire import QueryRequest
+from pinotpy.server.metrics import ServerMetrics
+from pinotpy.server.scheduler import QueryScheduler
+from pinotpy.server.tables.registry import SegmentRegistry
+
+log = logging.getLogger(__name__)
+SLOW_QUERY_MS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class QueryLimits:
+    """Ceilings of this server; a query may lower them.
+
+    timeout_ms: longest a query may run here. memory_max_bytes: budget of one query (setting
+    pinotpy.server.query.memory.bytes). threads: kernel threads one query may use.
+    """
+
+    timeout_ms: int
+    memory_max_bytes: int
+    threads: int
+
+
+class QueryService:
+    """Answers queries over the segments of `registry`. Shared by RPC threads; the lock guards `_running`."""
+
+    def __init__(
+        self, registry: SegmentRegistry, scheduler: QueryScheduler, limits: QueryLimits, clock: Clock, metrics: ServerMetrics, kernel_threads: Executor | None
+    ) -> None:
+        self._registry = registry
+        self._scheduler = scheduler
+        self._limits = limits
+        self._clock = clock
+        self._metrics = metrics
+        self._kernel_threads = kernel_threads
+        self._lock = threading.Lock()
+        self._running: dict[str, QueryControl] = {}
+
+    def answer(self, request: QueryRequest, deadline_s: float) -> bytes:
+        """Execute one request; `deadline_s` is the time that the caller still waits, in seconds."""
+        start_ns = self._clock.monotonic_ns()
+        timeout_s = min(deadline_s, self._limits.timeout_ms / 1000)
+        deadline_ns = start_ns + int(timeout_s * 1e9)
+        control = QueryControl(deadline_ns, self._limits.memory_max_bytes)
+        with self._lock:
+            self._running[request.request_id] = control
+        try:
+            with self._scheduler.slot(deadline_ns):
+                partial = self._execute(request, control)
+        finally:
+            with self._lock:
+                self._running.pop(request.request_id, None)
+        took_ms = (self._clock.monotonic_ns() - start_ns) / 1e6
+        self._report(request, partial, took_ms)
+        return partial.to_bytes()
+
+    def cancel(self, request_id: str) -> bool:
+        """Stop a running query; return whether it was running."""
+        with self._lock:
+            control = self._running.get(request_id)
+        if control is not None:
+            control.cancel()
+        return control is not None
+
+    def cancel_all(self) -> None:
+        """Stop everything (at shutdown, when draining took too long)."""
+        with self._lock:
+            controls = list(self._running.values())
+        for control in controls:
+            control.cancel()
+
+    @property
+    def num_running(self) -> int:
+        return len(self._running)
+
+    def _execute(self, request: QueryRequest, control: QueryControl) -> PartialResult:
+        context = decode_context(request.context)
+        with self._registry.acquire(request.table, request.segments) as acquired:
+            cpu_start_ns = time.thread_time_ns()
+            start_ns = self._clock.monotonic_ns()
+            threads = min(self._limits.threads, context.options.max_threads or self._limits.threads)
+            try:
+                partial = execute(context, acquired.segments, control, threads=threads, executor=self._kernel_threads)
+            except PinotError as error:
+                partial = PartialResult(exceptions=[QueryException(error.code, error.message)])
+                partial.statistics.num_segments_queried = len(acquired.segments)
+            partial.statistics.cpu_ns += time.thread_time_ns() - cpu_start_ns
+            partial.statistics.execution_ns += self._clock.monotonic_ns() - start_ns
+        partial.missing_segments = list(acquired.missing)
+        return partial
+
+    def _report(self, request: QueryRequest, partial: PartialResult, took_ms: float) -> None:
+        statistics = partial.statistics
+        self._metrics.query_done(request.table, took_ms, statistics, failed=bool(partial.exceptions))
+        if partial.exceptions or took_ms >= SLOW_QUERY_MS:
+            log.info(
+                "query executed request_id=%s table=%s took_ms=%.1f segments=%d docs_scanned=%d missing=%d exceptions=%s",
+                request.request_id, request.table, took_ms, statistics.num_segments_queried, statistics.num_docs_scanned,
+                len(partial.missing_segments), [e.code for e in partial.exceptions],
+            )  # fmt: skip
