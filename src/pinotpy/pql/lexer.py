@@ -1,0 +1,178 @@
+"""Query text to tokens, by one regular expression a dialect, and the errors that point into the text.
+
+The dialects differ in three things: PQL's identifiers may hold hyphens, PQL's double quotes make strings where SQL's make
+identifiers, and PQL's numbers have no exponent. A list of 64 or more literals after IN is one token, so that lists of 50,000 values
+stay cheap. Comments (`--` and `/* */`) and all white space, \\r included, separate tokens.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from typing import Final, NamedTuple
+
+from pinotpy.errors import ParseError
+from pinotpy.pql.ast import Dialect, Position
+
+TEXT_BYTES_MAX: Final = 2 * 1024 * 1024
+_EXCERPT_CHARACTERS: Final = 100
+
+WORD: Final = "word"  # unquoted identifier or keyword; text as written
+QUOTED: Final = "quoted"  # backticked (both) or double-quoted (SQL) identifier; value without quotes
+STRING: Final = "string"  # value without quotes
+INTEGER: Final = "integer"  # digits, no sign
+NUMBER: Final = "number"  # with a point (or, in SQL, an exponent), no sign
+HEX: Final = "hex"  # x'ff' (SQL); value: the digits
+LIST: Final = "list"  # `(1, 2, …)` after IN
+SYMBOL: Final = "symbol"
+END: Final = "end"
+
+
+class Token(NamedTuple):
+    """`value` is the text, for quoted things what is inside; `start` and `end` are offsets into the query text."""
+
+    kind: str
+    value: str
+    start: int
+    end: int
+
+
+_SKIP = r"(?:\s++|--[^\n]*+|/\*(?:[^*]|\*(?!/))*+\*/)*+"
+_PQL_STRING = r"'(?:[^']|'')*+'|\"(?:[^\"]|\"\")*+\""
+_SQL_STRING = r"'(?:[^']|'')*+'"
+_PQL_NUMBER = r"[0-9]++\.[0-9]*+|\.[0-9]++|[0-9]++"
+_SQL_NUMBER = r"(?:[0-9]++\.?[0-9]*+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?+"
+
+
+def _list_pattern(string: str, number: str) -> str:
+    item = rf"\s*+(?:{string}|[+-]?(?:{number}))\s*+"
+    return rf"\((?:{item},){{63,}}+{item}\)"
+
+
+def _compile(word: str, string: str, number: str, quoted: str, hexadecimal: str) -> re.Pattern[str]:
+    return re.compile(
+        rf"(?P<string>{string})"
+        rf"{hexadecimal}"
+        rf"|(?P<word>{word})"
+        rf"|(?P<quoted>{quoted})"
+        rf"|(?P<number>{number})"
+        rf"|(?P<symbol><=|>=|<>|!=|\|\||[-+*/%(),.;=<>\[\]])"
+    )
+
+
+_PQL = _compile(r"\$?[A-Za-z_](?:[A-Za-z0-9_]|-(?!-))*+", _PQL_STRING, _PQL_NUMBER, r"`[^`]++`", "")
+_SQL = _compile(r"\$?[A-Za-z_][A-Za-z0-9_$]*+", _SQL_STRING, _SQL_NUMBER, r"`[^`]++`|\"(?:[^\"]|\"\")++\"", r"|(?P<hex>[xX]'[^']*+')")
+_SKIPPED = re.compile(_SKIP)
+_PQL_LIST = re.compile(_list_pattern(_PQL_STRING, _PQL_NUMBER))
+_SQL_LIST = re.compile(_list_pattern(_SQL_STRING, _SQL_NUMBER))
+PQL_LIST_ITEM: Final = re.compile(rf"{_PQL_STRING}|[+-]?(?:{_PQL_NUMBER})")
+SQL_LIST_ITEM: Final = re.compile(rf"{_SQL_STRING}|[+-]?(?:{_SQL_NUMBER})")
+
+
+class QueryText:
+    """A query text of one dialect with its line starts; makes positions and errors."""
+
+    __slots__ = ("_lines", "dialect", "text")
+
+    def __init__(self, text: str, dialect: Dialect) -> None:
+        self.text = text
+        self.dialect = dialect
+        self._lines: list[int] | None = None
+        if len(text) > TEXT_BYTES_MAX or len(text.encode("utf-8", "surrogatepass")) > TEXT_BYTES_MAX:
+            raise ParseError(f"the query text has more than {TEXT_BYTES_MAX} bytes; split the query or shorten its lists")
+        lone = re.search(r"[\ud800-\udfff]", text)
+        if lone is not None:
+            raise self.error("the query text holds half a character (a lone surrogate)", lone.start())
+
+    def position(self, offset: int) -> Position:
+        """Line and column, from 1, of an offset."""
+        if self._lines is None:
+            self._lines = [0, *(match.end() for match in re.finditer("\n", self.text))]
+        line = bisect_right(self._lines, offset)
+        return Position(line, offset - self._lines[line - 1] + 1)
+
+    def error_at(self, message: str, position: Position) -> ParseError:
+        """A ParseError where an expression stands."""
+        self.position(0)
+        assert self._lines is not None
+        return self.error(message, min(self._lines[min(position.line, len(self._lines)) - 1] + position.column - 1, len(self.text)))
+
+    def error(self, message: str, offset: int) -> ParseError:
+        """A ParseError at an offset: the message, where, and the line with a caret below."""
+        position = self.position(offset)
+        start = offset - position.column + 1
+        end = self.text.find("\n", start)
+        line = self.text[start : end if end >= 0 else len(self.text)].rstrip("\r")
+        caret = position.column - 1
+        left = max(0, min(caret - _EXCERPT_CHARACTERS // 2, len(line) - _EXCERPT_CHARACTERS))
+        shown = line[left : left + _EXCERPT_CHARACTERS].replace("\t", " ")
+        prefix = "…" if left else ""
+        excerpt = f"{prefix}{shown}{'…' if left + _EXCERPT_CHARACTERS < len(line) else ''}\n{' ' * (len(prefix) + caret - left)}^"
+        return ParseError(
+            f"{message} at line {position.line}, column {position.column}\n{excerpt}", line=position.line, column=position.column, excerpt=excerpt
+        )
+
+
+def tokenize(query: QueryText) -> list[Token]:
+    """All tokens of the text, the last one of kind END; raises ParseError for characters that start none."""
+    text, pql = query.text, query.dialect is Dialect.PQL
+    match_token = (_PQL if pql else _SQL).match
+    match_list = (_PQL_LIST if pql else _SQL_LIST).match
+    skip = _SKIPPED.match
+    tokens: list[Token] = []
+    append = tokens.append
+    offset, size, after_in = 0, len(text), False
+    while True:
+        skipped = skip(text, offset)
+        assert skipped is not None
+        offset = skipped.end()
+        if offset >= size:
+            break
+        if after_in:
+            after_in = False
+            found = match_list(text, offset)
+            if found is not None:
+                append(Token(LIST, found.group(), offset, found.end()))
+                offset = found.end()
+                continue
+        match = match_token(text, offset)
+        if match is None:
+            raise _bad_character(query, offset)
+        kind, value, end = match.lastgroup, match.group(), match.end()
+        assert kind is not None
+        if kind == WORD:
+            after_in = len(value) == 2 and value in ("IN", "in", "In", "iN")
+        elif kind in (STRING, QUOTED):
+            quote = value[0]
+            value = value[1:-1]
+            if quote in value:
+                value = value.replace(quote + quote, quote)
+        elif kind == NUMBER:
+            _check_number_end(query, text, end)
+            if value.isdigit():
+                kind = INTEGER
+        elif kind == HEX:
+            value = value[2:-1]
+        append(Token(kind, value, offset, end))
+        offset = end
+    append(Token(END, "", size, size))
+    return tokens
+
+
+def _check_number_end(query: QueryText, text: str, end: int) -> None:
+    """A number must not run into a word: `1e5` (no exponents in PQL), `0x10`, `12abc`."""
+    if end < len(text) and (text[end].isalnum() or text[end] in "_$`"):
+        hint = "; PQL numbers have no exponent, write all digits" if query.dialect is Dialect.PQL and text[end] in "eE" else ""
+        raise query.error(f"expected a number, found a number that runs into '{text[end]}'{hint}", end)
+
+
+def _bad_character(query: QueryText, offset: int) -> ParseError:
+    character = query.text[offset]
+    if character in "'\"`":
+        what = "string" if character == "'" or (character == '"' and query.dialect is Dialect.PQL) else "quoted identifier"
+        return query.error(f"expected the closing {character} of the {what} that starts here (a quote inside is written twice)", offset)
+    if query.text.startswith("/*", offset):
+        return query.error("expected the closing */ of the comment that starts here", offset)
+    shown = character if character.isprintable() else f"U+{ord(character):04X}"
+    hint = "; write <> or !=" if character == "!" else ""
+    return query.error(f"expected a name, a literal or an operator, found the character '{shown}'{hint}", offset)
