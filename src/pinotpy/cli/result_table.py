@@ -1,0 +1,78 @@
+"""An answer as tables on a terminal: every response shape of PQL and SQL, then the counters and the faults."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+ROWS_SHOWN_MAX = 100
+
+
+def print_answer(console: Console, answer: dict[str, Any], *, rows_max: int = ROWS_SHOWN_MAX) -> None:
+    """Print all result tables of `answer`, then one line of counters, then its exceptions in red."""
+    for table in _tables(answer, rows_max):
+        console.print(table)
+    console.print(f"[dim]{escape(summary(answer))}[/dim]")
+    for fault in answer.get("exceptions", []):
+        console.print(f"[red]error {fault.get('errorCode')}[/red] {escape(str(fault.get('message')))}")
+    if answer.get("exactness") not in (None, "exact"):
+        console.print(f"[yellow]this answer is {answer['exactness']}[/yellow]: {escape('; '.join(answer.get('exactnessReasons', [])))}")
+
+
+def summary(answer: dict[str, Any]) -> str:
+    """`1,234 of 336,776 docs in 12 of 12 segments, 2 of 2 servers, 7 ms`."""
+    return (
+        f"{answer.get('numDocsScanned', 0):,} of {answer.get('totalDocs', 0):,} docs scanned, "
+        f"{answer.get('numSegmentsProcessed', 0)} of {answer.get('numSegmentsQueried', 0)} segments, "
+        f"{answer.get('numServersResponded', 0)} of {answer.get('numServersQueried', 0)} servers, {answer.get('timeUsedMs', 0)} ms"
+    )
+
+
+def _tables(answer: dict[str, Any], rows_max: int) -> list[Table]:
+    if "resultTable" in answer:
+        schema = answer["resultTable"]["dataSchema"]
+        return [_table(schema["columnNames"], answer["resultTable"]["rows"], rows_max, schema["columnDataTypes"])]
+    if "selectionResults" in answer:
+        return [_table(answer["selectionResults"]["columns"], answer["selectionResults"]["results"], rows_max)]
+    aggregations = answer.get("aggregationResults", [])
+    if not aggregations:
+        return []
+    if "groupByResult" not in aggregations[0]:
+        return [_table([a["function"] for a in aggregations], [[a["value"] for a in aggregations]], rows_max)]
+    return [_table([*a["groupByColumns"], a["function"]], [[*g["group"], g["value"]] for g in a["groupByResult"]], rows_max) for a in aggregations]
+
+
+def _table(names: list[str], rows: list[list[Any]], rows_max: int, types: list[str] | None = None) -> Table:
+    table = Table(show_edge=False, pad_edge=False, header_style="bold")
+    for number, name in enumerate(names):
+        numeric = _is_numeric([row[number] for row in rows[:20]])
+        table.add_column(escape(str(name)), justify="right" if numeric else "left", footer=types[number] if types else "")
+    for row in rows[:rows_max]:
+        table.add_row(*(escape(_cell(value)) for value in row))
+    if len(rows) > rows_max:
+        table.caption = f"{len(rows) - rows_max:,} more rows; --json prints all"
+    return table
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list):
+        return "[" + ", ".join(_cell(v) for v in value) + "]"
+    return str(value)
+
+
+def _is_numeric(values: list[Any]) -> bool:
+    def is_number(value: Any) -> bool:
+        try:
+            float(value)
+        except (TypeError, ValueError):
+            return False
+        return True
+
+    return bool(values) and all(is_number(v) for v in values if v is not None)
