@@ -1,0 +1,96 @@
+"""POST and GET /query (PQL), /query/sql (SQL): body to Question, answered before FastAPI (design D9).
+
+A body that isn't JSON or has no query text is HTTP 400; everything else is HTTP 200 with the answer or its `exceptions`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import parse_qs
+
+import orjson
+
+from pinotpy.broker.handler import Broker, Question, answer_query, parse_key_values
+from pinotpy.errors import AccessDeniedError, UserError
+from pinotpy.pql.ast import Dialect
+from pinotpy.service.rights import Action, table_resource
+from pinotpy.service.routes import IN_HANDLER, FastRequest, Routes
+
+QUERY_BODY_MAX_BYTES = 4 << 20
+_TRUE = (True, "true", "True", "TRUE", 1, "1")
+
+
+def routes(broker: Broker) -> Routes:
+    """The query routes over `broker`."""
+    declared = Routes("Query")
+
+    async def answer(request: FastRequest, question: Question) -> bytes:
+        def may_read(table: str) -> None:
+            if not request.allows(Action.READ, table_resource(table)):
+                raise AccessDeniedError(f"'{request.principal_name}' may not read table '{table}', or there is no such table", table=table)
+
+        return await answer_query(broker, question, may_read)
+
+    @declared.fast(
+        "POST", "/query", Action.READ, IN_HANDLER, body_max_bytes=QUERY_BODY_MAX_BYTES, summary="Ask in PQL: {pql, queryOptions?, debugOptions?, trace?}"
+    )
+    async def post_pql(request: FastRequest) -> bytes:
+        body = _json_object(request.body)
+        # As in the reference, a body with `sql` is parsed as SQL here too, and answered in SQL's shape.
+        if "sql" in body:
+            return await answer(request, _question(body, "sql", Dialect.SQL))
+        return await answer(request, _question(body, "pql", Dialect.PQL))
+
+    @declared.fast("POST", "/query/sql", Action.READ, IN_HANDLER, body_max_bytes=QUERY_BODY_MAX_BYTES, summary="Ask in SQL: {sql, queryOptions?, trace?}")
+    async def post_sql(request: FastRequest) -> bytes:
+        return await answer(request, _question(_json_object(request.body), "sql", Dialect.SQL))
+
+    @declared.fast("GET", "/query", Action.READ, IN_HANDLER, summary="Ask in PQL: ?bql=")
+    async def get_pql(request: FastRequest) -> bytes:
+        return await answer(request, _question(_parameters(request.query_string), "bql", Dialect.PQL))
+
+    @declared.fast("GET", "/query/sql", Action.READ, IN_HANDLER, summary="Ask in SQL: ?sql=")
+    async def get_sql(request: FastRequest) -> bytes:
+        return await answer(request, _question(_parameters(request.query_string), "sql", Dialect.SQL))
+
+    return declared
+
+
+def _json_object(body: bytes) -> dict[str, Any]:
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise UserError(f'the body is not JSON: {error}; expected an object like {{"pql": "SELECT …"}}') from error
+    if not isinstance(value, dict):
+        raise UserError(f'the body is a JSON {type(value).__name__}; expected an object like {{"pql": "SELECT …"}}')
+    return value
+
+
+def _parameters(query_string: bytes) -> dict[str, Any]:
+    parsed = parse_qs(query_string.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=100)
+    return {name: values[0] for name, values in parsed.items()}
+
+
+def _question(fields: Mapping[str, Any], key: str, dialect: Dialect) -> Question:
+    if key not in fields:
+        raise UserError(f"no query text: expected '{key}' among {sorted(map(str, fields))[:10]}")
+    text = fields[key]
+    return Question(
+        # A number or null is a query text that does not parse, as in the reference.
+        text=text if isinstance(text, str) else orjson.dumps(text).decode(),
+        dialect=dialect,
+        query_options=_options(fields.get("queryOptions")),
+        debug_options=_options(fields.get("debugOptions")),
+        trace=fields.get("trace") in _TRUE,
+    )
+
+
+def _options(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, Mapping):
+        return parse_key_values(value)
+    if not isinstance(value, str):
+        raise UserError(f"queryOptions and debugOptions are text like 'timeoutMs=1000;trace=true', found a JSON {type(value).__name__}")
+    return value
