@@ -163,9 +163,9 @@ def _plain_location(location: tuple[int | str, ...], raw: Any) -> tuple[tuple[in
     plain: list[int | str] = []
     here = raw
     for position, step in enumerate(location):
-        if isinstance(here, dict) and step in here:
+        if isinstance(here, dict) and step in here:  # noqa: SIM114
             here = here[step]
-        elif isinstance(here, list) and isinstance(step, int) and step < len(here):  # noqa: SIM114
+        elif isinstance(here, list) and isinstance(step, int) and step < len(here):
             here = here[step]
         elif isinstance(step, str) and isinstance(here, dict) and position == len(location) - 1 and step != "[key]":
             plain.append(step)  # the missing key itself
@@ -350,3 +350,31 @@ def named(enum: type[Enum], *, any_case: bool = True) -> BeforeValidator:
         raise ValueError("one of " + ", ".join(str(member.value) for member in enum))
 
     return BeforeValidator(find)
+
+
+def to_plain(model: BaseModel) -> dict[str, Any]:
+    """The known keys of a model as JSON values, in the order of its fields; nulls and empty lists left out.
+
+    A field with `json_schema_extra={"as_text": True}` is written as text, as the reference writes old numbers.
+    """
+    plain: dict[str, Any] = {}
+    for name, field in type(model).model_fields.items():
+        value = _plain_value(getattr(model, name))
+        extra = field.json_schema_extra
+        if value is None or value == []:
+            continue
+        plain[field.alias or name] = str(value) if isinstance(extra, dict) and extra.get("as_text") else value
+    return plain
+
+
+def _plain_value(value: Any) -> Any:
+    match value:
+        case BaseModel():
+            return to_plain(value)
+        case Enum():
+            return value.value
+        case dict():
+            return {str(key): _plain_value(item) for key, item in value.items()}
+        case tuple() | list():
+            return [_plain_value(item) for item in value]
+    return value

@@ -1,0 +1,203 @@
+"""`tableIndexConfig` and `fieldConfigList`: dictionaries, encodings and indexes of columns."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from functools import cached_property
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field
+
+from pinotpy.config.document import Document, Number, Text, Truth, WholeNumber, named
+
+STAR_TREE_FUNCTIONS = ("COUNT", "MIN", "MAX", "SUM", "AVG", "MINMAXRANGE", "DISTINCTCOUNTHLL", "DISTINCTCOUNTRAWHLL", "PERCENTILEEST",
+    "PERCENTILERAWEST", "PERCENTILETDIGEST", "PERCENTILERAWTDIGEST", "DISTINCTCOUNTBITMAP", "DISTINCTCOUNTHLLPLUS", "DISTINCTCOUNTTHETASKETCH",
+    "DISTINCTCOUNTRAWTHETASKETCH", "SUMPRECISION", "DISTINCTCOUNTCPCSKETCH", "DISTINCTCOUNTULL")  # fmt: skip
+
+
+class LoadMode(StrEnum):
+    """HEAP or MMAP; segments are always mapped here, both are accepted."""
+
+    HEAP = "HEAP"
+    MMAP = "MMAP"
+
+
+class MinMaxMode(StrEnum):
+    """For which columns min and max are kept; here always for all, the key is accepted."""
+
+    NONE = "NONE"
+    ALL = "ALL"
+    TIME = "TIME"
+    NON_METRIC = "NON_METRIC"
+
+
+class PartitionFunction(StrEnum):
+    """Functions from a value to a partition number."""
+
+    MODULO = "Modulo"
+    MURMUR = "Murmur"
+    MURMUR2 = "Murmur2"
+    MURMUR3 = "Murmur3"
+    HASH_CODE = "HashCode"
+    BYTE_ARRAY = "ByteArray"
+    BOUNDED_COLUMN_VALUE = "BoundedColumnValue"
+
+
+class EncodingType(StrEnum):
+    """RAW: values as they are. DICTIONARY: ids into a sorted dictionary."""
+
+    RAW = "RAW"
+    DICTIONARY = "DICTIONARY"
+
+
+class DictIdEncoding(StrEnum):
+    """How dict ids lie in the forward index; ours, in `fieldConfigList[].properties.dictIdEncoding`."""
+
+    AUTO = "AUTO"
+    BYTE_ALIGNED = "BYTE_ALIGNED"
+    FIXED_BIT = "FIXED_BIT"
+
+
+class IndexType(StrEnum):
+    """Index types that a field config can name."""
+
+    INVERTED = "INVERTED"
+    SORTED = "SORTED"
+    RANGE = "RANGE"
+    TEXT = "TEXT"
+    JSON = "JSON"
+    TIMESTAMP = "TIMESTAMP"
+    FST = "FST"
+    IFST = "IFST"
+    H3 = "H3"
+    VECTOR = "VECTOR"
+
+
+class CompressionCodec(StrEnum):
+    """Compression of raw columns, by chunk."""
+
+    PASS_THROUGH = "PASS_THROUGH"
+    SNAPPY = "SNAPPY"
+    ZSTANDARD = "ZSTANDARD"
+    LZ4 = "LZ4"
+    GZIP = "GZIP"
+    DELTA = "DELTA"
+    DELTADELTA = "DELTADELTA"
+    MV_ENTRY_DICT = "MV_ENTRY_DICT"
+    CLP = "CLP"
+
+
+class SegmentVersion(StrEnum):
+    """Segment formats of the reference; ours is one, the key is accepted."""
+
+    V1 = "v1"
+    V2 = "v2"
+    V3 = "v3"
+
+
+class ColumnPartitionConfig(Document):
+    """Partition function of one column."""
+
+    function_name: Annotated[PartitionFunction, named(PartitionFunction)] = Field(description="Function from a value to its partition.")
+    num_partitions: WholeNumber = Field(ge=1, le=2**31 - 1, description="Number of partitions.")
+    function_config: dict[str, Any] | None = Field(None, description="Arguments of the function.")
+
+
+class SegmentPartitionConfig(Document):
+    """Partitioned columns by name; brokers prune by one."""
+
+    column_partition_map: dict[str, ColumnPartitionConfig] = Field(description="Column → partition function.")
+
+
+class StarTreeIndexConfig(Document):
+    """One star-tree: split order and pre-aggregated pairs."""
+
+    dimensions_split_order: tuple[Text, ...] = Field(min_length=1, description="Dimensions from the root down.")
+    skip_star_node_creation_for_dimensions: tuple[Text, ...] = Field((), description="Dimensions without star nodes.")
+    function_column_pairs: tuple[Text, ...] = Field((), description="FUNCTION__column, such as SUM__price or COUNT__*.")
+    aggregation_configs: tuple[dict[str, Any], ...] = Field((), description="The newer form of functionColumnPairs.")
+    max_leaf_records: WholeNumber = Field(10_000, description="Rows of a node that is not split further; 0 or less = 10000.")
+
+
+class BloomFilterConfig(Document):
+    """Size of one bloom filter."""
+
+    fpp: Number = Field(0.05, gt=0, lt=1, description="Rate of false positives.")
+    max_size_in_bytes: WholeNumber = Field(0, ge=0, description="Largest size in bytes; 0 = no limit.")
+    load_on_heap: Truth = Field(False, description="Accepted; filters are always mapped.")
+
+
+class FieldConfig(Document):
+    """Encoding and indexes of one column."""
+
+    name: Text = Field(description="Column.")
+    encoding_type: Annotated[EncodingType, named(EncodingType)] | None = Field(None, description="RAW or DICTIONARY.")
+    index_type: Annotated[IndexType, named(IndexType)] | None = Field(None, description="One index, the old key.")
+    index_types: tuple[Annotated[IndexType, named(IndexType)], ...] = Field((), description="Indexes of the column.")
+    indexes: dict[str, Any] | None = Field(None, description="Indexes by name with their settings.")
+    compression_codec: Annotated[CompressionCodec, named(CompressionCodec)] | None = Field(None, description="Compression of a raw column.")
+    timestamp_config: dict[str, Any] | None = Field(None, description="Granularities of a timestamp index.")
+    properties: dict[str, Text] | None = Field(None, description="Settings as text; dictIdEncoding = AUTO, BYTE_ALIGNED or FIXED_BIT.")
+    tier_overwrites: dict[str, Any] | None = Field(None, description="Other settings by storage tier.")
+
+    @cached_property
+    def all_index_types(self) -> frozenset[str]:
+        """Indexes by all three spellings, in capitals."""
+        named_ones = {str(index).upper() for index in self.index_types} | {name.upper() for name in self.indexes or {}}
+        return frozenset(named_ones | ({str(self.index_type).upper()} if self.index_type is not None else set()))
+
+    @property
+    def dict_id_encoding(self) -> DictIdEncoding:
+        return DictIdEncoding((self.properties or {}).get("dictIdEncoding", DictIdEncoding.AUTO).upper())
+
+
+def _one_or_list(value: Any) -> Any:
+    """`sortedColumn` is a list of one in every document, and a plain text in some."""
+    if isinstance(value, str):
+        return (value,)
+    if isinstance(value, list | tuple) and len(value) > 1:
+        raise ValueError("one column: rows can be sorted by one only")
+    return value
+
+
+Columns = tuple[Text, ...]
+
+
+class TableIndexConfig(Document):
+    """Dictionaries, encodings and indexes of a table's columns."""
+
+    aggregate_metrics: Truth = Field(False, description="Sum metrics of equal dimensions while consuming.")
+    segment_partition_config: SegmentPartitionConfig | None = Field(None, description="Partitioned columns.")
+    enable_default_star_tree: Truth = Field(False, description="Build a star-tree by default rules.")
+    null_handling_enabled: Truth = Field(False, description="Keep a null vector for each column.")
+    no_dictionary_columns: Columns = Field((), description="Columns without dictionary: raw values.")
+    no_dictionary_config: dict[str, Annotated[CompressionCodec, named(CompressionCodec)]] | None = Field(None, description="Raw column → compression.")
+    inverted_index_columns: Columns = Field((), description="Columns with an inverted index.")
+    sorted_column: Annotated[Columns, BeforeValidator(_one_or_list)] = Field((), description="The column by which rows are sorted; one at most.")
+    bloom_filter_columns: Columns = Field((), description="Columns with a bloom filter.")
+    bloom_filter_configs: dict[str, BloomFilterConfig] | None = Field(None, description="Column → size of its bloom filter.")
+    range_index_columns: Columns = Field((), description="Columns with a range index.")
+    range_index_version: WholeNumber = Field(2, ge=1, le=2, description="Accepted; there is one range index.")
+    json_index_columns: Columns = Field((), description="JSON or STRING columns with a JSON index.")
+    json_index_configs: dict[str, dict[str, Any]] | None = Field(None, description="Column → settings of its JSON index.")
+    on_heap_dictionary_columns: Columns = Field((), description="Accepted; dictionaries are always mapped.")
+    var_length_dictionary_columns: Columns = Field((), description="Accepted; text dictionaries are always of variable length.")
+    auto_generated_inverted_index: Truth = Field(False, description="Accepted; inverted indexes are those that are named.")
+    create_inverted_index_during_segment_generation: Truth = Field(False, description="Accepted; indexes are built with the segment.")
+    load_mode: Annotated[LoadMode, named(LoadMode)] | None = Field(None, description="HEAP or MMAP.")
+    segment_format_version: Annotated[SegmentVersion, named(SegmentVersion)] | None = Field(None, description="v1 or v3; accepted.")
+    column_min_max_value_generator_mode: Annotated[MinMaxMode, named(MinMaxMode)] | None = Field(None, description="NONE, ALL, TIME or NON_METRIC; accepted.")
+    star_tree_index_configs: tuple[StarTreeIndexConfig, ...] = Field((), description="Star-trees.")
+    enable_dynamic_star_tree_creation: Truth = Field(False, description="Build star-trees on reload.")
+    stream_configs: dict[str, Text] | None = Field(None, description="Stream of a REALTIME table, keys as in the stream's documents.")
+    segment_name_generator_type: Text | None = Field(None, description="simple, fixed or normalizedDate.")
+    column_major_segment_builder_enabled: Truth = Field(True, description="Accepted; segments are always built by column.")
+    skip_segment_preprocess: Truth = Field(False, description="Accepted.")
+    fst_type_for_fst_index: Text | None = Field(None, alias="fstTypeForFSTIndex", description="Accepted.")
+    optimize_no_dict_stats_collection: Truth = Field(False, description="Accepted.")
+    optimize_dictionary: Truth = Field(False, description="Leave a dictionary out where it saves nothing.")
+    optimize_dictionary_for_metrics: Truth = Field(False, description="The same for metrics only.")
+    optimize_dictionary_type: Truth = Field(False, description="Accepted.")
+    no_dictionary_size_ratio_threshold: Number = Field(0.85, gt=0, description="Ratio below which a dictionary is left out.")
+    multi_column_text_index_config: dict[str, Any] | None = Field(None, description="Text index over several columns.")
+    tier_overwrites: dict[str, Any] | None = Field(None, description="Other settings by storage tier.")

@@ -1,0 +1,86 @@
+"""`segmentsConfig`: time column, retention, replication and push of a table."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from pinotpy.config.date_time import TimeUnit
+from pinotpy.config.document import Document, Text, Truth, WholeNumber, named
+
+
+class PushType(StrEnum):
+    """APPEND: segments add rows, retention applies. REFRESH: an upload replaces the table's content."""
+
+    APPEND = "APPEND"
+    REFRESH = "REFRESH"
+
+
+class PushFrequency(StrEnum):
+    """How often data arrives; moves the time boundary of a hybrid table."""
+
+    HOURLY = "HOURLY"
+    DAILY = "DAILY"
+    WEEKLY = "WEEKLY"
+    MONTHLY = "MONTHLY"
+
+
+class AssignmentStrategy(StrEnum):
+    """Which servers get a segment."""
+
+    BALANCE_NUM_SEGMENT = "BalanceNumSegmentAssignmentStrategy"
+    REPLICA_GROUP = "ReplicaGroupSegmentAssignmentStrategy"
+
+
+class CompletionMode(StrEnum):
+    """DEFAULT: a replica with equal rows builds its own segment. DOWNLOAD: it always downloads the committer's."""
+
+    DEFAULT = "DEFAULT"
+    DOWNLOAD = "DOWNLOAD"
+
+
+class CompletionConfig(Document):
+    """How consuming segments become immutable."""
+
+    completion_mode: Annotated[CompletionMode, named(CompletionMode)] = Field(CompletionMode.DEFAULT, description="DEFAULT or DOWNLOAD.")
+
+
+class ReplicaGroupStrategyConfig(Document):
+    """Replica groups by partition, the form before instanceAssignmentConfigMap."""
+
+    partition_column: Text | None = Field(None, description="Column whose partitions are kept together.")
+    num_instances_per_partition: WholeNumber = Field(ge=1, description="Servers that hold one partition.")
+
+
+class SegmentsConfig(Document):
+    """Time column, retention, replication and push. Old documents write all values as text, and so does GET."""
+
+    replication: WholeNumber | None = Field(
+        None, ge=1, description="Number of servers that hold each segment. 0 is refused: the reference stores 1 instead.", json_schema_extra={"as_text": True}
+    )
+    replicas_per_partition: WholeNumber | None = Field(
+        None, ge=1, description="The same for consuming segments; default: replication.", json_schema_extra={"as_text": True}
+    )
+    retention_time_unit: Annotated[TimeUnit, named(TimeUnit)] | None = Field(None, description="Unit of retentionTimeValue.")
+    retention_time_value: WholeNumber | None = Field(
+        None, ge=1, description="Segments whose newest row is older are deleted; without it, none.", json_schema_extra={"as_text": True}
+    )
+    time_type: Annotated[TimeUnit, named(TimeUnit)] | None = Field(None, description="Unit of the time column in old documents; the schema decides.")
+    time_column_name: Text | None = Field(None, description="Time column for retention, time boundary and pruning.")
+    segment_push_type: Annotated[PushType, named(PushType)] | None = Field(None, description="APPEND or REFRESH.")
+    segment_push_frequency: Annotated[PushFrequency, named(PushFrequency)] | None = Field(None, description="HOURLY, DAILY, WEEKLY or MONTHLY.")
+    minimize_data_movement: Truth = Field(False, description="Keep segments where they are when servers change.")
+    segment_assignment_strategy: Annotated[AssignmentStrategy, named(AssignmentStrategy)] | None = Field(
+        None, description="Default: BalanceNumSegmentAssignmentStrategy."
+    )
+    replica_group_strategy_config: ReplicaGroupStrategyConfig | None = Field(None, description="For the replica group strategy.")
+    completion_config: CompletionConfig | None = Field(None, description="How consuming segments become immutable.")
+    crypter_class_name: Text | None = Field(None, description="Encryption of segments in the deep store.")
+    peer_segment_download_scheme: Text | None = Field(None, description="http or https: download from a peer when the deep store fails.")
+    deleted_segments_retention_period: Text | None = Field(None, description="How long deleted segments are kept, e.g. 7d.")
+
+    @property
+    def is_append(self) -> bool:
+        return self.segment_push_type is not PushType.REFRESH

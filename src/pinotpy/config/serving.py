@@ -1,0 +1,87 @@
+"""`quota`, `routing` and `query`: how queries on a table are limited and spread."""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field
+
+from pinotpy.config.document import Document, Text, Truth, WholeNumber, named
+
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGTP]?)B?", re.IGNORECASE)
+_SIZE_UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50}
+
+
+def bytes_from_text(text: str) -> int:
+    """`10G` → bytes, units of 1024; raises ValueError whose text is what is allowed."""
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
+        raise ValueError("a size such as 10G, 512M or 1.5T")
+    return int(float(match[1]) * _SIZE_UNITS[match[2].upper()])
+
+
+def _size_text(value: Any) -> Any:
+    if not isinstance(value, str):
+        raise ValueError("a size such as 10G, 512M or 1.5T, as text")
+    bytes_from_text(value)
+    return value
+
+
+def _rate_text(value: Any) -> Any:
+    try:
+        rate = float(value) if not isinstance(value, bool) else 0.0
+    except (TypeError, ValueError):
+        rate = 0.0
+    if not 0 < rate < float("inf"):
+        raise ValueError("a number of queries a second, greater than 0")
+    return str(value)
+
+
+class QuotaConfig(Document):
+    """Limits of a table."""
+
+    storage: Annotated[str, BeforeValidator(_size_text)] | None = Field(None, description="Largest size of one replica of the table, e.g. 10G.")
+    max_queries_per_second: Annotated[str, BeforeValidator(_rate_text)] | None = Field(None, description="Queries a second over all brokers.")
+
+    @property
+    def storage_bytes(self) -> int | None:
+        return None if self.storage is None else bytes_from_text(self.storage)
+
+
+class InstanceSelector(StrEnum):
+    """How a broker picks a replica of each segment."""
+
+    BALANCED = "balanced"
+    REPLICA_GROUP = "replicaGroup"
+    STRICT_REPLICA_GROUP = "strictReplicaGroup"
+    MULTI_STAGE_REPLICA_GROUP = "multiStageReplicaGroup"
+
+
+class SegmentPruner(StrEnum):
+    """What a broker may leave out segments by."""
+
+    PARTITION = "partition"
+    TIME = "time"
+    EMPTY = "empty"
+
+
+class RoutingConfig(Document):
+    """How brokers route queries on a table."""
+
+    routing_table_builder_name: Text | None = Field(None, description="Name of the builder in old documents; PartitionAware… means the partition pruner.")
+    segment_pruner_types: tuple[Annotated[SegmentPruner, named(SegmentPruner)], ...] = Field((), description="partition, time, empty.")
+    instance_selector_type: Annotated[InstanceSelector, named(InstanceSelector)] | None = Field(None, description="Default: balanced.")
+    use_fixed_replica: Truth | None = Field(None, description="Always the same replica for a table and broker.")
+
+
+class QueryConfig(Document):
+    """Limits and habits of queries on a table."""
+
+    timeout_ms: WholeNumber | None = Field(None, ge=1, description="Time limit of a query, in milliseconds.")
+    disable_groovy: Truth | None = Field(None, description="Accepted; there is no Groovy.")
+    use_approximate_function: Truth | None = Field(None, description="Rewrite DISTINCTCOUNT and PERCENTILE to approximate functions.")
+    expression_override_map: dict[str, Text] | None = Field(None, description="Expression → column that holds its value.")
+    max_query_response_size_bytes: WholeNumber | None = Field(None, ge=1, description="Largest response of a query over all servers, in bytes.")
+    max_server_response_size_bytes: WholeNumber | None = Field(None, ge=1, description="Largest response of one server, in bytes.")
