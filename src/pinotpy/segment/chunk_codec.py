@@ -1,0 +1,61 @@
+"""Raw values in compressed chunks of 64 KiB (docs/format/chunks.md).
+
+A chunk whose stored size equals its plain size is stored as it is; so incompressible data costs nothing but its table.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pinotpy.errors import SegmentCorruptError
+
+CHUNK_BYTES: Final = 64 << 10
+_ARROW_CODECS: Final = {"LZ4": "lz4_raw", "ZSTANDARD": "zstd", "SNAPPY": "snappy"}
+CODECS: Final = tuple(_ARROW_CODECS)
+_ZSTD_LEVEL: Final = 3
+
+
+def compress_chunks(data: NDArray[np.uint8], codec: str) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Compress plain bytes.
+
+    Returns:
+        (stored, table): chunk k lies in stored[table[k] : table[k+1]]; table has one entry more than there are chunks.
+    """
+    compressor = _codec(codec)
+    pieces = []
+    for start in range(0, len(data), CHUNK_BYTES):
+        plain = data[start : start + CHUNK_BYTES]
+        packed = np.frombuffer(compressor.compress(plain), np.uint8)
+        pieces.append(packed if len(packed) < len(plain) else plain)
+    table = np.zeros(len(pieces) + 1, np.int64)
+    np.cumsum([len(piece) for piece in pieces], out=table[1:])
+    return np.concatenate([np.zeros(0, np.uint8), *pieces]), table
+
+
+def decompress_chunks(stored: NDArray[np.uint8], table: NDArray[np.int64], plain_bytes: int, chunk_bytes: int, codec: str, file: str) -> NDArray[np.uint8]:
+    """Inverse of `compress_chunks` (table bounds were checked at load); raises SegmentCorruptError."""
+    decompressor = _codec(codec)
+    out = np.empty(plain_bytes, np.uint8)
+    for chunk in range(len(table) - 1):
+        start = chunk * chunk_bytes
+        size = min(chunk_bytes, plain_bytes - start)
+        piece = stored[table[chunk] : table[chunk + 1]]
+        if len(piece) == size:
+            out[start : start + size] = piece
+            continue
+        try:
+            plain = decompressor.decompress(pa.py_buffer(piece), size)
+        except (OSError, pa.ArrowException) as error:
+            raise SegmentCorruptError(f"chunk {chunk} cannot be decompressed", file=file, expected=f"{size} bytes of {codec}", found=str(error)) from None
+        out[start : start + size] = np.frombuffer(plain, np.uint8)
+    return out
+
+
+def _codec(name: str) -> Any:
+    if name == "ZSTANDARD":
+        return pa.Codec("zstd", compression_level=_ZSTD_LEVEL)
+    return pa.Codec(_ARROW_CODECS[name])

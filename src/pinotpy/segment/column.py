@@ -1,0 +1,140 @@
+"""A column of an open segment: views over the mapped file, and its words for the kernels."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pinotpy.data_types import StoredType
+from pinotpy.kernels import abi
+from pinotpy.kernels.packing import unpack
+from pinotpy.segment import layout
+from pinotpy.segment.chunk_codec import decompress_chunks
+from pinotpy.segment.decoded_cache import DECODED
+from pinotpy.segment.dictionary import FixedDictionary, VarDictionary
+from pinotpy.segment.dictionary_encode import id_dtype
+from pinotpy.segment.metadata import DICTIONARY_ENCODING, PACKED_ENCODING, RAW_ENCODING, ColumnMetadata
+from pinotpy.segment.verify import ColumnBuffers
+
+_ENCODING: Final = {DICTIONARY_ENCODING: abi.ENC_DICT, PACKED_ENCODING: abi.ENC_PACKED, RAW_ENCODING: abi.ENC_RAW}
+STORED_WORD: Final = {
+    StoredType.INT: abi.T_INT,
+    StoredType.LONG: abi.T_LONG,
+    StoredType.FLOAT: abi.T_FLOAT,
+    StoredType.DOUBLE: abi.T_DOUBLE,
+    StoredType.VAR: abi.T_VAR,
+}
+
+
+class ImmutableColumn:
+    """Implements data_source.Column; safe to share between threads. Views keep the map alive, addresses in `meta` are
+    valid while the segment is held.
+
+    A column in compressed chunks has M_DATA = 0: take `raw_values()` and hold the array.
+    """
+
+    def __init__(self, metadata: ColumnMetadata, num_docs: int, buffers: ColumnBuffers, segment_id: int) -> None:
+        self.metadata = metadata
+        self.name = metadata.name
+        self.data_type = metadata.data_type
+        self.field_type = metadata.field_type
+        self.single_value = metadata.single_value
+        self.num_docs = num_docs
+        self.num_values = metadata.num_values
+        self.cardinality = metadata.cardinality
+        self.is_sorted = metadata.is_sorted
+        self.min_value = metadata.min_value
+        self.max_value = metadata.max_value
+        self.default_null = metadata.default_null
+        self.has_nulls = metadata.num_nulls > 0
+        self.max_values_per_doc = metadata.max_values_per_doc
+        self.partitions = None if metadata.partition is None else metadata.partition.partitions
+        self._buffers = buffers
+        self._segment_id = segment_id
+        self.dictionary: FixedDictionary | VarDictionary | None = self._open_dictionary()
+        self.meta = self._meta_words()
+
+    def ids(self) -> NDArray[Any]:
+        assert self.dictionary is not None, f"column '{self.name}' is raw"
+        if self.metadata.encoding == DICTIONARY_ENCODING:
+            return self._buffers.view(layout.FORWARD, np.dtype(f"<u{self.metadata.width}"))
+        ids = np.empty(self.num_values, np.uint32)
+        unpack(self._buffers.view(layout.FORWARD, np.uint32), self.metadata.width, 0, ids)
+        return ids.astype(id_dtype(self.cardinality), copy=False)
+
+    def raw_values(self) -> NDArray[Any] | pa.Array:
+        """Fixed types: an array; VAR: Arrow large_binary (int64 offsets). Shape (num_values,)."""
+        assert self.dictionary is None, f"column '{self.name}' has a dictionary"
+        stored = self.data_type.stored
+        if stored.is_fixed:
+            return self._raw_bytes(self.num_values * stored.numpy.itemsize).view(stored.numpy)
+        offsets = self._buffers.view(layout.FORWARD_OFFSETS, np.int64)
+        data = self._raw_bytes(int(offsets[-1]))
+        return pa.Array.from_buffers(pa.large_binary(), self.num_values, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+
+    def offsets(self) -> NDArray[np.uint32]:
+        assert not self.single_value, f"column '{self.name}' is single-valued"
+        return self._buffers.view(layout.MV_OFFSETS, np.uint32)
+
+    def null_bitmap(self) -> NDArray[np.uint8] | None:
+        return self._buffers.view(layout.NULLS, np.uint8) if self.has_nulls else None
+
+    def null_mask(self) -> NDArray[np.bool_]:
+        bitmap = self.null_bitmap()
+        if bitmap is None:
+            return np.zeros(self.num_docs, np.bool_)
+        return np.unpackbits(bitmap, count=self.num_docs, bitorder="little").view(np.bool_)
+
+    def inverted_docs(self, dict_id: int) -> NDArray[np.int32]:
+        """Docs with that value, ascending; only for columns with an inverted index."""
+        offsets = self._buffers.view(layout.INVERTED_OFFSETS, np.uint32)
+        return self._buffers.view(layout.INVERTED_DOCS, np.int32)[offsets[dict_id] : offsets[dict_id + 1]]
+
+    @property
+    def has_inverted_index(self) -> bool:
+        return layout.INVERTED_OFFSETS in self._buffers
+
+    def _raw_bytes(self, plain_bytes: int) -> NDArray[np.uint8]:
+        forward: NDArray[np.uint8] = self._buffers.view(layout.FORWARD, np.uint8)
+        codec = self.metadata.codec
+        if codec is None:
+            return forward
+        table = self._buffers.view(layout.FORWARD_CHUNKS, np.int64)
+        chunk_bytes, file = self.metadata.chunk_bytes, self._buffers.location
+        return DECODED.get((self._segment_id, self.name), lambda: decompress_chunks(forward, table, plain_bytes, chunk_bytes, codec, file))
+
+    def _open_dictionary(self) -> FixedDictionary | VarDictionary | None:
+        if not self.metadata.has_dictionary:
+            return None
+        stored = self.data_type.stored
+        if stored.is_fixed:
+            return FixedDictionary(self._buffers.view(layout.DICTIONARY, stored.numpy))
+        return VarDictionary(self._buffers.view(layout.DICTIONARY_OFFSETS, np.int32), self._buffers.view(layout.DICTIONARY, np.uint8))
+
+    def _meta_words(self) -> NDArray[np.int64]:
+        metadata = self.metadata
+        words = np.zeros(abi.META_WORDS, np.int64)
+        words[abi.M_ENCODING] = _ENCODING[metadata.encoding]
+        words[abi.M_WIDTH] = metadata.width
+        words[abi.M_DATA] = self._address(layout.FORWARD) if metadata.codec is None else 0
+        words[abi.M_CARDINALITY] = metadata.cardinality
+        words[abi.M_DICTIONARY] = self._address(layout.DICTIONARY)
+        words[abi.M_DICTIONARY_OFFSETS] = self._address(layout.DICTIONARY_OFFSETS)
+        words[abi.M_STORED] = STORED_WORD[self.data_type.stored]
+        words[abi.M_MV_OFFSETS] = self._address(layout.MV_OFFSETS)
+        words[abi.M_NULLS] = self._address(layout.NULLS)
+        words[abi.M_NUM_DOCS] = self.num_docs
+        words[abi.M_NUM_VALUES] = self.num_values
+        words[abi.M_RAW_OFFSETS] = self._address(layout.FORWARD_OFFSETS)
+        words[abi.M_SORTED] = int(layout.SORTED_STARTS in self._buffers)
+        words[abi.M_SORTED_STARTS] = self._address(layout.SORTED_STARTS)
+        words[abi.M_INVERTED_OFFSETS] = self._address(layout.INVERTED_OFFSETS)
+        words[abi.M_INVERTED_DOCS] = self._address(layout.INVERTED_DOCS)
+        words.flags.writeable = False
+        return words
+
+    def _address(self, kind: str) -> int:
+        return self._buffers.address(kind) if kind in self._buffers else 0

@@ -1,0 +1,89 @@
+"""Values → sorted dictionary and dict ids."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from pinotpy.errors import DataError
+
+DICTIONARY_MAX_BYTES = 2**31 - 1  # offsets of VAR dictionaries are int32
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """A column as dict ids over sorted distinct values, each of which occurs.
+
+    Attributes:
+        dictionary: fixed types: numpy array; VAR: Arrow binary array of one chunk, offset 0. Shape (cardinality,).
+        ids: the narrowest of u8, u16, u32 that holds every id; shape (num_values,).
+    """
+
+    dictionary: NDArray[Any] | pa.Array
+    ids: NDArray[Any]
+
+    @property
+    def cardinality(self) -> int:
+        return len(self.dictionary)
+
+
+def id_dtype(cardinality: int) -> np.dtype[Any]:
+    """The narrowest unsigned type for dict ids below `cardinality`."""
+    if cardinality <= 1 << 8:
+        return np.dtype("<u1")
+    return np.dtype("<u2") if cardinality <= 1 << 16 else np.dtype("<u4")
+
+
+def encode_fixed(values: NDArray[Any]) -> Encoded:
+    """Dictionary of a fixed type (no NaN, no −0.0)."""
+    encoded = pa.array(values).dictionary_encode()
+    found = encoded.dictionary.to_numpy(zero_copy_only=True)
+    order = np.argsort(found)
+    return Encoded(found[order], _remap(encoded.indices.to_numpy(zero_copy_only=True), order))
+
+
+def encode_bytes(values: pa.ChunkedArray, name: str) -> Encoded:
+    """Dictionary of byte strings, ordered by their bytes."""
+    if pa.types.is_dictionary(values.type):
+        found, indices = _from_arrow_dictionary(values)
+    else:
+        encoded = values.dictionary_encode().unify_dictionaries()
+        found = encoded.chunk(0).dictionary if encoded.num_chunks else pa.array([], values.type)
+        indices = np.concatenate([np.zeros(0, np.int32), *(chunk.indices.to_numpy(zero_copy_only=True) for chunk in encoded.chunks)])
+    size = pc.sum(pc.binary_length(found)).as_py() or 0
+    if size > DICTIONARY_MAX_BYTES:
+        raise DataError(
+            f"column '{name}' has {size} bytes of distinct values, a dictionary holds at most {DICTIONARY_MAX_BYTES}: "
+            "name it in noDictionaryColumns or make smaller segments",
+            column=name,
+        )
+    found = found.cast(pa.binary())
+    order = pc.sort_indices(found).to_numpy()
+    return Encoded(found.take(pa.array(order)), _remap(indices, order))
+
+
+def _remap(indices: NDArray[Any], order: NDArray[Any]) -> NDArray[Any]:
+    rank = np.empty(len(order), id_dtype(len(order)))
+    rank[order] = np.arange(len(order), dtype=rank.dtype)
+    return rank.take(indices)
+
+
+def _from_arrow_dictionary(values: pa.ChunkedArray) -> tuple[pa.Array, NDArray[Any]]:
+    """Distinct values that occur, and an index into them for each row, from dictionary arrays of any making."""
+    unified = values.unify_dictionaries()
+    if not unified.num_chunks:
+        return pa.array([], pa.binary()), np.zeros(0, np.int32)
+    # The sender's dictionary may repeat values and hold some that no row has.
+    distinct = unified.chunk(0).dictionary.dictionary_encode()
+    canonical = distinct.indices.to_numpy(zero_copy_only=False)
+    indices = np.concatenate([chunk.indices.to_numpy(zero_copy_only=True) for chunk in unified.chunks])
+    indices = canonical.take(indices)
+    used = np.zeros(len(distinct.dictionary), np.bool_)
+    used[indices] = True
+    position = np.cumsum(used) - 1
+    return distinct.dictionary.filter(pa.array(used)), position.take(indices)

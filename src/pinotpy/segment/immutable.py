@@ -1,0 +1,214 @@
+"""Opening a segment: check it, map it, hand out its columns, close it when the last query has let go."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pinotpy.errors import SegmentCorruptError, UnknownColumnError
+from pinotpy.segment import layout
+from pinotpy.segment.checksum import crc32c
+from pinotpy.segment.column import ImmutableColumn
+from pinotpy.segment.decoded_cache import DECODED
+from pinotpy.segment.directory import FileDirectory, Fingerprint, SegmentDirectory
+from pinotpy.segment.metadata import SegmentMetadata
+from pinotpy.segment.verify import ColumnBuffers, check_contents, check_file, check_structure
+
+_log = logging.getLogger(__name__)
+_MARKER_MAX_BYTES = 1 << 20
+_segment_ids = itertools.count(1)
+
+
+class ImmutableSegment:
+    """Implements data_source.Segment. Shared between threads; the lock guards the count of holders.
+
+    A query calls `acquire` before it touches the segment and `release` afterwards; `close` takes effect when nobody holds it.
+    """
+
+    def __init__(self, directory: SegmentDirectory, metadata: SegmentMetadata, files: list[NDArray[np.uint8]]) -> None:
+        self.directory = directory
+        self.metadata = metadata
+        self.name = metadata.segment_name
+        self.table = metadata.table_name
+        self.num_docs = metadata.num_docs
+        self.crc = metadata.crc
+        self._id = next(_segment_ids)
+        self._files: list[NDArray[np.uint8]] = files
+        self._columns: dict[str, ImmutableColumn] = {}
+        self._names = tuple(column.name for column in metadata.columns)
+        self._by_name = {column.name: column for column in metadata.columns}
+        self._condition = threading.Condition()
+        self._num_holders = 0
+        self._closing = False
+        self._closed = False
+
+    def columns(self) -> tuple[str, ...]:
+        return self._names
+
+    def has_column(self, name: str) -> bool:
+        return name in self._by_name
+
+    def column(self, name: str) -> ImmutableColumn:
+        found = self._columns.get(name)
+        if found is not None:
+            return found
+        metadata = self._by_name.get(name)
+        if metadata is None:
+            raise UnknownColumnError(f"no column '{name}' in segment '{self.name}' of table '{self.table}'", table=self.table, segment=self.name, column=name)
+        assert not self._closed, f"segment '{self.name}' is closed"
+        # Two threads may build the same column at once: equal views, one stays.
+        buffers = ColumnBuffers(metadata, self._files, f"{self.directory.location}/{layout.COLUMNS}")
+        return self._columns.setdefault(name, ImmutableColumn(metadata, self.num_docs, buffers, self._id))
+
+    def acquire(self) -> bool:
+        """Hold the segment; False if it is closing: then act as if it were not here."""
+        with self._condition:
+            if self._closing:
+                return False
+            self._num_holders += 1
+            return True
+
+    def release(self) -> None:
+        """Let go what `acquire` took."""
+        with self._condition:
+            assert self._num_holders > 0, f"segment '{self.name}' released more often than acquired"
+            self._num_holders -= 1
+            if self._closing and self._num_holders == 0:
+                self._drop()
+
+    def close(self, timeout_s: float = 0.0) -> bool:
+        """Refuse new holders; unmap now, or when the last holder lets go. Waits for that up to `timeout_s` seconds; returns
+        whether the segment is closed. May be called again."""
+        with self._condition:
+            self._closing = True
+            if self._num_holders == 0:
+                self._drop()
+            elif timeout_s > 0:
+                self._condition.wait_for(lambda: self._closed, timeout_s)
+            return self._closed
+
+    def _drop(self) -> None:
+        # The map itself goes with its last view.
+        self._closed = True
+        self._files = []
+        self._columns = {}
+        DECODED.forget(self._id)
+        self._condition.notify_all()
+
+    def to_batches(self, *, batch_docs: int = 65_536, columns: tuple[str, ...] | None = None) -> Iterator[pa.RecordBatch]:
+        """The rows in storage form (types of `DataType.arrow`, null where the input had none)."""
+        from pinotpy.segment.to_arrow import column_to_arrow
+
+        names = columns if columns is not None else self._names
+        arrays = [column_to_arrow(self.column(name)) for name in names]
+        for start in range(0, self.num_docs, batch_docs):
+            yield pa.RecordBatch.from_arrays([array.slice(start, batch_docs) for array in arrays], names=list(names))
+
+    def __enter__(self) -> ImmutableSegment:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def load_segment(path: Path, *, verify: bool = True) -> ImmutableSegment:
+    """Open the segment in folder `path`.
+
+    Args:
+        verify: read everything and check every CRC and all that kernels rely on. False: only if a marker of an earlier full
+            check fits (same CRC, sizes and modification times of all files) is that left out.
+
+    Raises:
+        NotFoundError: there is no such folder.
+        SegmentCorruptError, UnsupportedVersionError: the segment cannot be trusted; names file, expected and found.
+    """
+    return open_segment(FileDirectory(Path(path)), verify=verify)
+
+
+def open_segment(directory: SegmentDirectory, *, verify: bool = True) -> ImmutableSegment:
+    """`load_segment` through the directory door."""
+    before = directory.fingerprint()
+    location = directory.location
+    metadata = SegmentMetadata.from_bytes(directory.read(layout.METADATA, size_max=layout.METADATA_MAX_BYTES), f"{location}/{layout.METADATA}")
+    check_structure(metadata, location)
+    files = []
+    for name, size in metadata.files:
+        data = directory.map(name)
+        check_file(name, data, size, location)
+        files.append(data)
+    marker = _marker(metadata, before)
+    if verify or _read_marker(directory, before) != marker:
+        check_contents(metadata, files, location)
+        directory.put_marker(layout.VERIFIED, orjson.dumps(marker))
+    return ImmutableSegment(directory, metadata, files)
+
+
+def scrub(segment: ImmutableSegment) -> None:
+    """Read the files of an open segment anew and compare every CRC; raises SegmentCorruptError.
+
+    Goes through read(), never through the map: a page that the disk lost must be an error here, not a SIGBUS.
+    """
+    metadata, directory = segment.metadata, segment.directory
+    found = SegmentMetadata.from_bytes(directory.read(layout.METADATA, size_max=layout.METADATA_MAX_BYTES), f"{directory.location}/{layout.METADATA}")
+    if found != metadata:
+        raise SegmentCorruptError(
+            "metadata is not that of the open segment", file=f"{directory.location}/{layout.METADATA}", expected=metadata.crc, found=found.crc
+        )
+    for index, (name, size) in enumerate(metadata.files):
+        _scrub_file(segment, index, name, size)
+    _log.debug("segment scrubbed segment=%s bytes=%d", segment.name, metadata.size_bytes)
+
+
+def _scrub_file(segment: ImmutableSegment, index: int, name: str, size: int) -> None:
+    file = f"{segment.directory.location}/{name}"
+    entries = sorted(
+        (entry.offset, layout.aligned(entry.size_bytes), entry.crc, entry.kind)
+        for column in segment.metadata.columns
+        for entry in column.buffers
+        if entry.file == index
+    )
+    regions = iter([region for region in entries if region[1]])
+    region = next(regions, None)
+    position, crc, header = 0, 0, b""
+    for piece in segment.directory.chunks(name):
+        header += piece[: layout.COLUMNS_HEADER_BYTES - len(header)] if len(header) < layout.COLUMNS_HEADER_BYTES else b""
+        view = memoryview(piece)
+        if position < layout.COLUMNS_HEADER_BYTES:
+            skip = min(layout.COLUMNS_HEADER_BYTES - position, len(view))
+            view, position = view[skip:], position + skip
+        while len(view) and region is not None:
+            offset, length, expected, kind = region
+            part = view[: offset + length - position]
+            crc = crc32c(part, crc)
+            view, position = view[len(part) :], position + len(part)
+            if position == offset + length:
+                if crc != expected:
+                    raise SegmentCorruptError(f"buffer '{kind}' at byte {offset} does not match its CRC", file=file, expected=expected, found=crc)
+                region, crc = next(regions, None), 0
+        position += len(view)
+    if position != size:
+        raise SegmentCorruptError("columns file has a wrong size", file=file, expected=f"{size} bytes", found=f"{position} bytes")
+    layout.check_columns_header(header, file)
+
+
+def _marker(metadata: SegmentMetadata, fingerprint: Fingerprint) -> dict[str, Any]:
+    names = (layout.METADATA, *(name for name, _ in metadata.files))
+    return {"version": 1, "crc": metadata.crc_text, "files": {name: list(fingerprint.get(name, (-1, -1))) for name in names}}
+
+
+def _read_marker(directory: SegmentDirectory, fingerprint: Fingerprint) -> Any:
+    if layout.VERIFIED not in fingerprint:
+        return None
+    try:
+        return orjson.loads(directory.read(layout.VERIFIED, size_max=_MARKER_MAX_BYTES))
+    except (SegmentCorruptError, orjson.JSONDecodeError):
+        return None

@@ -1,0 +1,121 @@
+"""Partition functions: which partition a value of a partitioned column belongs to.
+
+Producers of streams and batch jobs split data by the same functions, so they must agree with Pinot's bit by bit
+(org.apache.pinot.segment.spi.partition: Modulo, Murmur = Kafka's murmur2, HashCode = java.lang.String, ByteArray =
+java.util.Arrays over UTF-8 bytes). All but Modulo hash the value's text: integers in decimal, BYTES in hex.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from pinotpy.data_types import DataType
+
+Stored = int | float | bytes
+
+_INT_MASK: Final = 0xFFFFFFFF
+
+
+def murmur2(data: bytes) -> int:
+    """Kafka's murmur2 with seed 0x9747b28c, as an unsigned 32-bit number."""
+    m = 0x5BD1E995
+    h = 0x9747B28C ^ len(data)
+    full = len(data) & ~3
+    for i in range(0, full, 4):
+        k = int.from_bytes(data[i : i + 4], "little") * m & _INT_MASK
+        k = (k ^ k >> 24) * m & _INT_MASK
+        h = h * m & _INT_MASK ^ k
+    if full < len(data):
+        h = (h ^ int.from_bytes(data[full:], "little")) * m & _INT_MASK
+    h = (h ^ h >> 13) * m & _INT_MASK
+    return h ^ h >> 15
+
+
+def string_hash_code(text: str) -> int:
+    """java.lang.String.hashCode: over UTF-16 code units, signed 32-bit."""
+    units = text.encode("utf-16-le", "surrogatepass")
+    h = 0
+    for i in range(0, len(units), 2):
+        h = h * 31 + (units[i] | units[i + 1] << 8) & _INT_MASK
+    return _signed(h)
+
+
+def bytes_hash_code(data: bytes) -> int:
+    """java.util.Arrays.hashCode(byte[]): bytes are signed, the start is 1; signed 32-bit."""
+    h = 1
+    for byte in data:
+        h = h * 31 + (byte - 256 if byte > 127 else byte) & _INT_MASK
+    return _signed(h)
+
+
+def _signed(h: int) -> int:
+    return h - (1 << 32) if h >> 31 else h
+
+
+def _absolute(h: int) -> int:
+    # Math.abs(Integer.MIN_VALUE) is negative in Java; Pinot answers 0 for it.
+    return 0 if h == -(1 << 31) else abs(h)
+
+
+def _modulo(text: str, num_partitions: int) -> int:
+    # Floor, not Java's remainder: a partition id is never negative (Pinot: toNonNegative).
+    return int(text) % num_partitions
+
+
+def _murmur(text: str, num_partitions: int) -> int:
+    return (murmur2(text.encode()) & 0x7FFFFFFF) % num_partitions
+
+
+def _hash_code(text: str, num_partitions: int) -> int:
+    return _absolute(string_hash_code(text)) % num_partitions
+
+
+def _byte_array(text: str, num_partitions: int) -> int:
+    return _absolute(bytes_hash_code(text.encode())) % num_partitions
+
+
+_FUNCTIONS: Final[dict[str, Callable[[str, int], int]]] = {
+    "modulo": _modulo,
+    "murmur": _murmur,
+    "murmur2": _murmur,
+    "hashcode": _hash_code,
+    "bytearray": _byte_array,
+}
+FUNCTION_NAMES: Final = ("Modulo", "Murmur", "HashCode", "ByteArray")
+
+
+def is_partition_function(name: str) -> bool:
+    """Whether there is a partition function of that name; case does not matter."""
+    return name.lower() in _FUNCTIONS
+
+
+def partition_text(value: Stored, data_type: DataType) -> str | None:
+    """The text that partition functions hash, or None if the type cannot be partitioned by (floats have no agreed text)."""
+    if isinstance(value, bytes):
+        if data_type is DataType.BYTES:
+            return value.hex()
+        return value.decode(errors="replace") if data_type.is_text else None
+    return None if isinstance(value, float) or data_type.stored.is_floating else str(value)
+
+
+def partition_of(function_name: str, num_partitions: int, text: str) -> int:
+    """Partition of a value's text. Raises KeyError for an unknown function, ValueError if Modulo gets no integer."""
+    return _FUNCTIONS[function_name.lower()](text, num_partitions)
+
+
+def partitions_of(function_name: str, num_partitions: int, values: Iterable[Stored], data_type: DataType) -> tuple[int, ...] | None:
+    """Ascending partition ids of distinct values, or None where the function does not apply to one of them: then nothing
+    may be pruned."""
+    found: set[int] = set()
+    for value in values:
+        text = partition_text(value, data_type)
+        if text is None:
+            return None
+        try:
+            found.add(partition_of(function_name, num_partitions, text))
+        except ValueError:
+            return None
+        if len(found) == num_partitions:
+            break
+    return tuple(sorted(found))
