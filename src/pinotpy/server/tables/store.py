@@ -1,0 +1,106 @@
+"""Segments on this server's disk: `<data dir>/<table>/<segment>/`, written whole or not at all.
+
+A segment that is here with the right CRC is opened without a download; one that cannot be trusted (truncated, damaged, of
+another CRC) is moved aside and fetched again. Names come from ZooKeeper and pass the name rules before they become paths.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Protocol
+
+from pinotpy.errors import DataError, SegmentCorruptError
+from pinotpy.names import check_segment_name, check_table_name
+from pinotpy.segment.archive import unpack_segment
+from pinotpy.segment.immutable import ImmutableSegment, load_segment
+
+log = logging.getLogger(__name__)
+
+
+class Fetcher(Protocol):
+    """Brings an archive: the controllers' REST, or a test's twin."""
+
+    def fetch(self, url: str, target: Path) -> None: ...
+
+
+class SegmentStore:
+    """Opens segments from disk, downloading them first where needed. One thread per segment at a time calls it."""
+
+    def __init__(self, data_dir: Path, fetcher: Fetcher) -> None:
+        self._data_dir = data_dir
+        self._fetcher = fetcher
+        self._incoming = data_dir / ".incoming"
+        # Whatever a crash left half-done.
+        shutil.rmtree(self._incoming, ignore_errors=True)
+        self._incoming.mkdir(parents=True, exist_ok=True)
+
+    def open(self, table: str, segment_name: str, crc: int, download_url: str) -> ImmutableSegment:
+        """The segment with this CRC, from disk or from the deep store.
+
+        Raises: RemoteError (no download), DataError and its kin (the archive is not that segment).
+        """
+        directory = self._directory(table, segment_name)
+        if directory.is_dir():
+            segment = self._open_local(directory, crc)
+            if segment is not None:
+                return segment
+        return self._download(directory, crc, download_url)
+
+    def delete(self, table: str, segment_name: str) -> None:
+        """Remove the segment's files; nothing happens if there are none."""
+        directory = self._directory(table, segment_name)
+        if directory.is_dir():
+            _remove(directory)
+            log.info("segment deleted table=%s segment=%s", table, segment_name)
+
+    def size_bytes(self, table: str, segment_name: str) -> int:
+        """Bytes on disk, 0 if it is not here."""
+        directory = self._directory(table, segment_name)
+        return sum(file.stat().st_size for file in directory.iterdir()) if directory.is_dir() else 0
+
+    def _open_local(self, directory: Path, crc: int) -> ImmutableSegment | None:
+        try:
+            segment = load_segment(directory, verify=False)
+        except DataError as error:
+            log.warning("local segment refused segment=%s reason=%s: fetching it again", directory.name, error.message)
+            _remove(directory)
+            return None
+        if segment.crc == crc:
+            return segment
+        log.info("local segment is another version segment=%s expected_crc=%s found_crc=%s", directory.name, crc, segment.crc)
+        segment.close()
+        return None
+
+    def _download(self, directory: Path, crc: int, download_url: str) -> ImmutableSegment:
+        with tempfile.TemporaryDirectory(dir=self._incoming) as scratch:
+            archive = Path(scratch) / "segment.tar.gz"
+            self._fetcher.fetch(download_url, archive)
+            unpacked = unpack_segment(archive, Path(scratch) / "unpacked")
+            checked = load_segment(unpacked, verify=True)
+            try:
+                if checked.crc != crc or checked.name != directory.name:
+                    raise SegmentCorruptError(
+                        "the archive holds another segment", file=directory.name, expected=f"CRC {crc}", found=f"'{checked.name}' CRC {checked.crc}"
+                    )
+            finally:
+                checked.close()
+            directory.parent.mkdir(parents=True, exist_ok=True)
+            if directory.exists():
+                _remove(directory)
+            unpacked.rename(directory)
+        log.info("segment downloaded segment=%s crc=%s", directory.name, crc)
+        return load_segment(directory, verify=False)
+
+    def _directory(self, table: str, segment_name: str) -> Path:
+        return self._data_dir / check_table_name(table) / check_segment_name(segment_name)
+
+
+def _remove(directory: Path) -> None:
+    # Renamed first: a crash in the middle must not leave half a segment under its name. Open maps stay valid.
+    doomed = directory.parent / f".removed-{directory.name}"
+    shutil.rmtree(doomed, ignore_errors=True)
+    directory.rename(doomed)
+    shutil.rmtree(doomed, ignore_errors=True)
