@@ -1,0 +1,290 @@
+"""The HTTP kit: declared routes become one application, with a fast path in front of FastAPI.
+
+    app = build_app("broker", [*health_routes, *query_routes], access=…, metrics=…, ready=…)
+    server = serve(app, "127.0.0.1", 8099)
+
+Handlers get FastAPI's own parameters; `visit_of(request)` says who asks. Whatever a handler raises becomes
+`{"code", "error"}` (http_errors.py). The fast path costs about a seventh of a FastAPI route and passes the same guard.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+from starlette.exceptions import HTTPException
+from starlette.routing import BaseRoute
+from starlette.types import Receive, Scope, Send
+
+from pinotpy import __version__
+from pinotpy.errors import PayloadTooLargeError, PinotError
+from pinotpy.service.access import AccessControl
+from pinotpy.service.http_errors import error_answer
+from pinotpy.service.http_guard import Visit, admit, check_headers, limited, request_id_of
+from pinotpy.service.logs import request_id_var
+from pinotpy.service.metrics import Metrics
+from pinotpy.service.rights import Action, Resource, table_resource
+from pinotpy.service.routes import FastRequest, FastResponse, Route, TargetKind
+from pinotpy.service.standard_routes import standard_routes
+
+_log = logging.getLogger(__name__)
+_SAFE_METHODS = ("GET", "HEAD")
+
+
+class HttpApp:
+    """An ASGI application of declared routes. `fastapi` is the part behind the fast path."""
+
+    def __init__(self, role: str, routes: Sequence[Route], access: AccessControl, metrics: Metrics) -> None:
+        self.role, self.access, self.metrics = role, access, metrics
+        self.fastapi = FastAPI(title=f"pinotpy {role}", version=__version__, docs_url=None, redoc_url=None, openapi_url=None)
+        self.fastapi.router.route_class = self._route_class()
+        self._fast: dict[tuple[str, str], Route] = {}
+        for route in routes:
+            self._register(route)
+        for kind in (PinotError, RequestValidationError, HTTPException, Exception):
+            self.fastapi.add_exception_handler(kind, self._answer_error)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.fastapi(scope, receive, send)
+            return
+        started_ns = time.perf_counter_ns()
+        route = self._fast.get((scope["method"], scope["path"]))
+        if route is None:
+            status = await self._answer_slow(scope, receive, send)
+        else:
+            status = await self._answer_fast(route, scope, receive, send)
+        self.metrics.count("httpRequests", status=f"{status // 100}xx")
+        self.metrics.observe("httpRequestLatency", (time.perf_counter_ns() - started_ns) / 1e9)
+
+    # --- registration ----------------------------------------------------------------------------------------------
+
+    def _register(self, route: Route) -> None:
+        options: dict[str, Any] = {"tags": [route.tag], "response_model": None, **route.options}
+        endpoint = route.handler
+        if route.is_fast:
+            assert (route.method, route.path) not in self._fast, f"{route.method} {route.path} is declared twice"
+            self._fast[(route.method, route.path)] = route
+            endpoint = _documented_only(route)
+        self.fastapi.router.add_api_route(route.path, endpoint, methods=[route.method], **options)
+        registered = self.fastapi.router.routes[-1]
+        assert isinstance(registered, APIRoute)
+        registered.declaration = route  # type: ignore[attr-defined]
+
+    def _route_class(self) -> type[APIRoute]:
+        app = self
+
+        class DeclaredRoute(APIRoute):
+            """Runs the guard before FastAPI reads the body; a route without declaration is never answered."""
+
+            declaration: Route | None = None
+
+            def get_route_handler(self) -> Callable[[Request], Any]:
+                handle = super().get_route_handler()
+
+                async def guarded(request: Request) -> Response:
+                    assert self.declaration is not None, f"route {self.path} was registered without a declaration"
+                    return await app._guard(self.declaration, request, handle)
+
+                return guarded
+
+        return DeclaredRoute
+
+    # --- answering -------------------------------------------------------------------------------------------------
+
+    async def _guard(self, route: Route, request: Request, handle: Callable[[Request], Any]) -> Response:
+        visit = Visit(route, self.access, self.metrics, request_id_var.get(), _peer(request.scope))
+        request.scope["pinotpy.visit"] = visit
+        await admit(visit, request.scope, request.path_params)
+        check_headers(request.scope["headers"], route.body_max_bytes)
+        status = 500
+        try:
+            response: Response = await handle(Request(request.scope, limited(request.receive, visit), request._send))
+            status = response.status_code
+        except HTTPException as problem:
+            status = problem.status_code
+            if visit.body_too_large:  # FastAPI reports whatever happens while it reads a body as 400
+                status = 413
+                raise PayloadTooLargeError(f"the body is over {route.body_max_bytes} bytes") from problem
+            raise
+        except PinotError as problem:
+            status = problem.http_status
+            raise
+        except RequestValidationError:
+            status = 400
+            raise
+        finally:
+            if route.method not in _SAFE_METHODS and status != 403:
+                visit.record("change", route.action, ", ".join(visit.resources) or str(route.target), status)
+        needs_check = route.target.kind is TargetKind.IN_HANDLER and response.status_code < 400
+        assert visit.checked or not needs_check, f"handler of {route.method} {route.path} answered without asking for a right"
+        return response
+
+    async def _answer_slow(self, scope: Scope, receive: Receive, send: Send) -> int:
+        request_id = request_id_of(scope["headers"])
+        token = request_id_var.set(request_id)
+        status = 500
+
+        async def send_noting_status(message: Any) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message["headers"], (b"x-request-id", request_id.encode())]
+            await send(message)
+
+        try:
+            await self.fastapi(scope, receive, send_noting_status)
+        except Exception:
+            # Starlette answers 500 through our handler (which logs) and then raises again for its server: seen already.
+            if status != 500:
+                _log.exception("answer broke off path=%s", scope["path"][:200])
+        finally:
+            request_id_var.reset(token)
+        return status
+
+    async def _answer_fast(self, route: Route, scope: Scope, receive: Receive, send: Send) -> int:
+        headers: list[tuple[bytes, bytes]] = scope["headers"]
+        request_id = request_id_of(headers)
+        token = request_id_var.set(request_id)
+        try:
+            visit = Visit(route, self.access, self.metrics, request_id, _peer(scope))
+            await admit(visit, scope, {})
+            check_headers(headers, route.body_max_bytes)
+            body = await _read_body(limited(receive, visit))
+            request = FastRequest(
+                scope["method"], scope["path"], scope["query_string"], headers, body, visit.peer, request_id, visit.principal.name, visit.allows
+            )
+            answer = await route.handler(request)
+            if isinstance(answer, FastResponse):
+                await _send(send, answer.status, answer.body, answer.content_type, answer.headers)
+                return answer.status
+            await _send(send, 200, answer, b"application/json", ())
+            return 200
+        except asyncio.CancelledError:
+            raise
+        except _ClientGoneError:
+            return 499
+        except Exception as problem:
+            status, content, extra = error_answer(problem, metrics=self.metrics)
+            await _send(send, status, content, b"application/json", (*extra, (b"x-request-id", request_id.encode())))
+            return status
+        finally:
+            request_id_var.reset(token)
+
+    async def _answer_error(self, request: Request, problem: Exception) -> Response:
+        if isinstance(problem, HTTPException) and problem.status_code in (404, 405) and "pinotpy.visit" not in request.scope:
+            # The framework's own words for what no route matched.
+            text = "no such path: /help lists what there is" if problem.status_code == 404 else f"{request.method} is not taken here: /help lists what is"
+            problem = HTTPException(problem.status_code, text, problem.headers)
+        status, content, extra = error_answer(problem, metrics=self.metrics)
+        response = Response(content, status, media_type="application/json")
+        response.raw_headers.extend(extra)
+        return response
+
+
+class _ClientGoneError(Exception):
+    """The client hung up before its request was complete."""
+
+
+async def _read_body(receive: Receive) -> bytes:
+    message = await receive()
+    if message["type"] == "http.disconnect":
+        raise _ClientGoneError
+    body: bytes = message.get("body", b"")
+    if not message.get("more_body", False):
+        return body
+    parts = [body]
+    while message.get("more_body", False):
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise _ClientGoneError
+        parts.append(message.get("body", b""))
+    return b"".join(parts)
+
+
+async def _send(send: Send, status: int, body: bytes, content_type: bytes, extra: Iterable[tuple[bytes, bytes]]) -> None:
+    headers = [(b"content-type", content_type), (b"content-length", b"%d" % len(body)), *extra]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+def _peer(scope: Scope) -> str:
+    client = scope.get("client")
+    return str(client[0]) if client else ""
+
+
+def _documented_only(route: Route) -> Callable[..., Any]:
+    async def answered_before() -> None:
+        raise AssertionError(f"{route.method} {route.path} is answered by the fast path")
+
+    answered_before.__name__ = getattr(route.handler, "__name__", "fast")
+    answered_before.__doc__ = route.handler.__doc__
+    return answered_before
+
+
+# --- for handlers --------------------------------------------------------------------------------------------------
+
+
+def visit_of(request: Request) -> Visit:
+    """Who asks: principal, peer, request id."""
+    visit = request.scope["pinotpy.visit"]
+    assert isinstance(visit, Visit)
+    return visit
+
+
+def authorise(request: Request, action: Action, resource: Resource) -> None:
+    """For IN_HANDLER routes: raise AccessDeniedError unless the caller may do `action` on `resource`."""
+    visit_of(request).require(action, resource)
+
+
+def visible_tables(request: Request, tables: Iterable[str], action: Action = Action.READ) -> list[str]:
+    """Those of `tables` that the caller may see; the others are as if they did not exist."""
+    visit = visit_of(request)
+    return [name for name in tables if visit.access.is_allowed(visit.principal, action, table_resource(name))]
+
+
+# --- building ------------------------------------------------------------------------------------------------------
+
+
+def build_app(
+    role: str,
+    routes: Iterable[Route],
+    *,
+    access: AccessControl,
+    metrics: Metrics,
+    ready: Callable[[], str | None],
+    settings: Callable[[], dict[str, Any]] = dict,
+) -> HttpApp:
+    """One application of `routes` and the standard ones (/health, /metrics, /version, /docs …).
+
+    `ready` returns None when the daemon serves, else why not; `settings` the effective settings with secrets masked.
+    """
+    app: HttpApp | None = None
+
+    def openapi() -> dict[str, Any]:
+        assert app is not None
+        return app.fastapi.openapi()
+
+    app = HttpApp(role, [*routes, *standard_routes(role, metrics, ready, settings, openapi)], access, metrics)
+    walk_routes(app)
+    return app
+
+
+def walk_routes(app: HttpApp) -> list[Route]:
+    """Every declared route of `app`. AssertionError if anything can be reached without a declaration."""
+    return [_declaration(route) for route in app.fastapi.router.routes]
+
+
+def _declaration(route: BaseRoute) -> Route:
+    declaration = getattr(route, "declaration", None)
+    assert isinstance(route, APIRoute) and isinstance(declaration, Route), f"{getattr(route, 'path', route)} is reachable without a declared right"
+    return declaration
+
+
+__all__ = ["HttpApp", "authorise", "build_app", "visible_tables", "visit_of", "walk_routes"]

@@ -1,0 +1,171 @@
+"""What every request passes before its handler: who is it, may they, is the body within its limit.
+
+Used by FastAPI's routes and by the fast path alike. Authentication comes before the first byte of the body is read.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from starlette.concurrency import run_in_threadpool
+from starlette.types import Message, Receive, Scope
+
+from pinotpy.errors import AccessDeniedError, AuthenticationError, PayloadTooLargeError, UserError
+from pinotpy.service import audit
+from pinotpy.service.access import AccessControl, Credentials, require
+from pinotpy.service.errors import LoginThrottledError, UnsupportedMediaTypeError
+from pinotpy.service.metrics import Metrics
+from pinotpy.service.rights import ANONYMOUS, Action, Principal, Resource, ResourceKind, table_resource
+from pinotpy.service.routes import Route, TargetKind
+
+_log = logging.getLogger(__name__)
+_REQUEST_ID = re.compile(rb"[A-Za-z0-9_.\-]{1,64}")
+
+
+@dataclass(slots=True)
+class Visit:
+    """One request with its principal. `checked`: whether the handler of an IN_HANDLER route asked for a right."""
+
+    route: Route
+    access: AccessControl
+    metrics: Metrics
+    request_id: str
+    peer: str
+    principal: Principal = ANONYMOUS
+    checked: bool = False
+    body_too_large: bool = False
+    resources: list[str] = field(default_factory=list)
+
+    def allows(self, action: Action, resource: Resource) -> bool:
+        """Whether the principal may; a denial is counted and goes to the audit trail."""
+        self.checked = True
+        self.resources.append(str(resource))
+        allowed = self.access.is_allowed(self.principal, action, resource)
+        if not allowed:
+            self.denied("denied", action, str(resource), 403)
+        return allowed
+
+    def require(self, action: Action, resource: Resource) -> None:
+        """Raise AccessDeniedError unless the principal may."""
+        if not self.allows(action, resource):
+            require(self.access, self.principal, action, resource)
+            raise AccessDeniedError(f"no {action} right on {resource}")  # rights changed between two looks: still denied
+
+    def denied(self, event: str, action: Action, resource: str, status: int) -> None:
+        """Count and record a refusal."""
+        self.metrics.count("accessDenied", reason=event)
+        self.record(event, action, resource, status)
+
+    def record(self, event: str, action: Action, resource: str, status: int) -> None:
+        """One line of the audit trail."""
+        audit.record(
+            event,
+            principal=self.principal.name,
+            action=action,
+            resource=resource,
+            method=self.route.method,
+            path=self.route.path,
+            peer=self.peer,
+            status=status,
+            request_id=self.request_id,
+        )
+
+
+def request_id_of(headers: list[tuple[bytes, bytes]]) -> str:
+    """The client's X-Request-Id if it is a harmless name, else a new one."""
+    for name, value in headers:
+        if name == b"x-request-id" and _REQUEST_ID.fullmatch(value):
+            return value.decode()
+    return secrets.token_hex(8)
+
+
+async def admit(visit: Visit, scope: Scope, path_params: Mapping[str, str]) -> None:
+    """Authenticate and authorise `visit`; sets its principal. Raises AuthenticationError, AccessDeniedError, LoginThrottledError."""
+    route = visit.route
+    if route.target.kind is TargetKind.PUBLIC:
+        return
+    headers: list[tuple[bytes, bytes]] = scope["headers"]
+    if route.method != "GET":
+        _refuse_foreign_pages(headers)
+    credentials = Credentials.from_headers(headers, visit.peer)
+    try:
+        principal = visit.access.recall(credentials)
+        if principal is None:
+            # Checking a password takes a tenth of a second of CPU: not on the event loop.
+            principal = await run_in_threadpool(visit.access.authenticate, credentials)
+    except (AuthenticationError, LoginThrottledError) as problem:
+        if credentials.authorization or credentials.cluster_token:
+            visit.denied("unauthenticated", route.action, str(route.target), problem.http_status)
+        raise
+    visit.principal = principal
+    resource = _resource(route, scope, path_params)
+    if resource is not None:
+        visit.require(route.action, resource)
+
+
+def _resource(route: Route, scope: Scope, path_params: Mapping[str, str]) -> Resource | None:
+    target = route.target
+    match target.kind:
+        case TargetKind.FIXED:
+            return Resource(target.resource_kind)
+        case TargetKind.PATH:
+            name = path_params[target.parameter]
+        case TargetKind.QUERY:
+            name = _query_parameter(scope["query_string"], target.parameter) or "*"
+        case _:
+            return None
+    return table_resource(name) if target.resource_kind is ResourceKind.TABLE else Resource(target.resource_kind, name)
+
+
+def _query_parameter(query_string: bytes, name: str) -> str:
+    from urllib.parse import parse_qsl
+
+    values = [value for key, value in parse_qsl(query_string.decode("latin-1"), keep_blank_values=True, max_num_fields=200) if key == name]
+    if len(values) > 1:
+        # Handler and guard might each take another one.
+        raise UserError(f"query parameter '{name}' is given {len(values)} times: give it once")
+    return values[0] if values else ""
+
+
+def _refuse_foreign_pages(headers: list[tuple[bytes, bytes]]) -> None:
+    # A web page of another origin may post to a daemon on this machine or with a browser's stored credentials. Browsers
+    # say where such a request comes from; clients that are no browsers send no Origin.
+    origin = host = b""
+    for name, value in headers:
+        if name == b"origin":
+            origin = value
+        elif name == b"host":
+            host = value
+    if origin and urlsplit(origin.decode("latin-1")).netloc.lower() != host.decode("latin-1").lower():
+        raise AccessDeniedError("requests from pages of another origin are refused")
+
+
+def check_headers(headers: list[tuple[bytes, bytes]], body_max_bytes: int) -> None:
+    """Refuse a body that says it is too large, or that is compressed (a small one may unpack to a huge one)."""
+    for name, value in headers:
+        if name == b"content-length" and (not value.isdigit() or int(value[:20]) > body_max_bytes):
+            raise PayloadTooLargeError(f"the body has {value[:20].decode('latin-1')} bytes, at most {body_max_bytes} are taken")
+        if name == b"content-encoding" and value.lower() not in (b"identity", b""):
+            raise UnsupportedMediaTypeError(f"content encoding '{value[:40].decode('latin-1')}' is not taken: send the body as it is")
+
+
+def limited(receive: Receive, visit: Visit) -> Receive:
+    """`receive` that counts the body's bytes and raises PayloadTooLargeError over the route's limit."""
+    received = 0
+
+    async def receive_counted() -> Message:
+        nonlocal received
+        message = await receive()
+        if message["type"] == "http.request":
+            received += len(message.get("body", b""))
+            if received > visit.route.body_max_bytes:
+                visit.body_too_large = True
+                raise PayloadTooLargeError(f"the body is over {visit.route.body_max_bytes} bytes")
+        return message
+
+    return receive_counted

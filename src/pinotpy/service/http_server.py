@@ -1,0 +1,241 @@
+"""Listening: a socket, uvicorn on it in a thread of its own, and a stop that lets running requests end.
+
+Only loopback is served without access control, unless the operator says `insecure`. On loopback without access control
+the Host header must name this machine, so that a web page cannot reach a daemon through a name that it controls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import ipaddress
+import logging
+import socket
+import threading
+from collections.abc import Coroutine
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+import uvicorn
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from pinotpy.service.errors import StartError
+from pinotpy.service.http import HttpApp, walk_routes
+from pinotpy.service.http_errors import error_body
+from pinotpy.service.http_protocol import GuardedHttpProtocol
+from pinotpy.service.tls import TlsFiles, load_chain, server_context, signature
+
+START_TIMEOUT_S = 15.0
+STOP_TIMEOUT_S = 10.0
+CONNECTIONS_MAX = 4096
+KEEP_ALIVE_S = 75
+BACKLOG = 1024
+# How often certificates are looked at and slow clients are swept.
+SWEEP_INTERVAL_S = 1.0
+
+_log = logging.getLogger(__name__)
+_T = TypeVar("_T")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach `host`."""
+    name = host.strip("[]").lower()
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+def check_binding(host: str, *, is_open: bool, insecure: bool) -> None:
+    """Raise StartError if `host` can be reached from elsewhere and nobody is asked for credentials."""
+    if is_open and not insecure and not is_loopback(host):
+        raise StartError(f"refusing to listen on '{host}' without access control: give a users file and a cluster token, bind 127.0.0.1, or pass --insecure")
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A listening socket; port 0 picks one. Raises StartError if the port is taken or the host is not ours."""
+    try:
+        address = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+    except OSError as problem:
+        raise StartError(f"cannot listen on '{host}': {problem.strerror}") from problem
+    listener = socket.socket(address[0], socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a port in TIME_WAIT is free; one in use is not
+        listener.bind(address[4])
+        listener.listen(BACKLOG)
+    except OSError as problem:
+        listener.close()
+        if problem.errno == errno.EADDRINUSE:
+            raise StartError(f"port {port} on {host} is in use: stop what listens there, or choose another port (0 picks a free one)") from problem
+        raise StartError(f"cannot listen on {host}:{port}: {problem.strerror}") from problem
+    listener.setblocking(False)
+    return listener
+
+
+class HttpServer:
+    """A running server. `host` and `port` are what it listens on, `url` what others reach it by."""
+
+    def __init__(
+        self, app: HttpApp, listener: socket.socket, *, url: str, tls: TlsFiles | None, check_host: frozenset[str] | None, stop_timeout_s: float
+    ) -> None:
+        self.host, self.port = listener.getsockname()[:2]
+        self.url = url
+        self._listener = listener
+        self._tls = tls
+        config = uvicorn.Config(
+            app=_with_host_check(app, check_host) if check_host is not None else app,
+            http=GuardedHttpProtocol,
+            ws="none",
+            loop="auto",
+            lifespan="off",
+            interface="asgi3",
+            access_log=False,
+            log_config=None,
+            log_level="warning",
+            server_header=False,
+            proxy_headers=False,
+            headers=[("x-content-type-options", "nosniff")],
+            limit_concurrency=CONNECTIONS_MAX,
+            timeout_keep_alive=KEEP_ALIVE_S,
+            timeout_graceful_shutdown=max(1, int(stop_timeout_s)),
+        )
+        config.load()
+        self._context = server_context(tls) if tls is not None and tls.is_serving else None
+        config.ssl = self._context
+        self._server = _Server(config, self._sweep)
+        self._signature = signature(tls) if tls else ()
+        self._thread = threading.Thread(target=self._run, name=f"http-{app.role}", daemon=True)
+        self._failure: BaseException | None = None
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The loop that answers requests; channels that handlers use belong to it."""
+        assert self._server.loop is not None, "the server is not running"
+        return self._server.loop
+
+    def start(self) -> None:
+        """Return when requests are answered. Raises StartError."""
+        self._thread.start()
+        if not self._server.is_up.wait(START_TIMEOUT_S) or self._failure is not None:
+            self._server.should_exit = True
+            raise StartError(f"the HTTP server did not come up within {START_TIMEOUT_S:.0f} s: {self._failure or 'no reason known'}")
+
+    def submit(self, work: Coroutine[Any, Any, _T]) -> Future[_T]:
+        """Run a coroutine on the server's loop, e.g. to open or close a channel there."""
+        return asyncio.run_coroutine_threadsafe(work, self.loop)
+
+    def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
+        """Take no new request, let running ones end, then close. Raises TimeoutError if they do not."""
+        self._server.config.timeout_graceful_shutdown = max(1, int(timeout_s - 1))
+        self._server.should_exit = True
+        if self._thread.ident is not None:
+            self._thread.join(timeout_s)
+            if self._thread.is_alive():
+                raise TimeoutError(f"the HTTP server did not stop within {timeout_s:.0f} s")
+        self._listener.close()
+
+    def _run(self) -> None:
+        try:
+            self._server.run(sockets=[self._listener])
+        except BaseException as problem:
+            self._failure = problem
+            _log.exception("HTTP server ended")
+        finally:
+            self._server.is_up.set()
+
+    def _sweep(self) -> None:
+        now = self.loop.time()
+        for connection in list(self._server.server_state.connections):
+            if isinstance(connection, GuardedHttpProtocol):
+                connection.sweep(now)
+        if self._context is not None and self._tls is not None:
+            found = signature(self._tls)
+            if found != self._signature:
+                self._signature = found
+                try:
+                    load_chain(self._context, self._tls)
+                    _log.info("TLS certificate reloaded certificate=%s", self._tls.certificate)
+                except StartError as problem:
+                    _log.error("TLS certificate is refused, the last one stays in use reason=%s", problem)
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, sweep: Any) -> None:
+        super().__init__(config)
+        self.is_up = threading.Event()
+        self.loop: asyncio.AbstractEventLoop | None = None
+        self._sweep = sweep
+        self._next_sweep = 0.0
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        self.loop = asyncio.get_running_loop()
+        await super().startup(sockets=sockets)
+        self.is_up.set()
+
+    async def on_tick(self, counter: int) -> bool:
+        assert self.loop is not None
+        if self.loop.time() >= self._next_sweep:
+            self._next_sweep = self.loop.time() + SWEEP_INTERVAL_S
+            try:
+                self._sweep()
+            except Exception:
+                _log.exception("sweep of connections failed")
+        return await super().on_tick(counter)
+
+
+def serve(
+    app: HttpApp,
+    host: str,
+    port: int,
+    *,
+    tls: TlsFiles | None = None,
+    insecure: bool = False,
+    advertised_host: str | None = None,
+    advertised_port: int | None = None,
+    stop_timeout_s: float = STOP_TIMEOUT_S,
+) -> HttpServer:
+    """Listen and answer in a thread; returns when requests are answered. Raises StartError with what to do about it.
+
+    `advertised_host`/`advertised_port` go into `url` when others reach this daemon by another address.
+    """
+    walk_routes(app)
+    check_binding(host, is_open=app.access.is_open, insecure=insecure)
+    check_host = None
+    if app.access.is_open and not insecure:
+        check_host = frozenset(name.lower() for name in (host.strip("[]"), advertised_host, "localhost", socket.gethostname()) if name)
+    listener = bind(host, port)
+    try:
+        scheme = "https" if tls is not None and tls.is_serving else "http"
+        shown_host = advertised_host or _reachable(host)
+        url = f"{scheme}://{f'[{shown_host}]' if ':' in shown_host else shown_host}:{advertised_port or listener.getsockname()[1]}"
+        server = HttpServer(app, listener, url=url, tls=tls, check_host=check_host, stop_timeout_s=stop_timeout_s)
+        server.start()
+    except BaseException:
+        listener.close()
+        raise
+    return server
+
+
+def _reachable(host: str) -> str:
+    # 0.0.0.0 is no address to call.
+    name = host.strip("[]")
+    return socket.gethostname() if name in ("0.0.0.0", "::", "") else name
+
+
+def _with_host_check(app: ASGIApp, names: frozenset[str]) -> ASGIApp:
+    async def checked(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            host = next((value for key, value in scope["headers"] if key == b"host"), b"").decode("latin-1").lower()
+            name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+            if name and name not in names and not is_loopback(name):
+                body = error_body(403, f"this daemon has no access control and answers to localhost only, not to '{name[:80]}'")
+                await send(
+                    {"type": "http.response.start", "status": 403, "headers": [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]}
+                )
+                await send({"type": "http.response.body", "body": body})
+                return
+        await app(scope, receive, send)
+
+    return checked

@@ -1,0 +1,100 @@
+"""Every metric of every daemon, by role. Names are those of Pinot's meters, gauges and timers."""
+
+from __future__ import annotations
+
+from pinotpy.service.metrics import Metric, MetricKind
+
+_COUNTER, _GAUGE, _HISTOGRAM = MetricKind.COUNTER, MetricKind.GAUGE, MetricKind.HISTOGRAM
+_TABLE = ("table",)
+
+# On every daemon, counted by the HTTP kit and the daemon.
+COMMON_METRICS: tuple[Metric, ...] = (
+    Metric("httpRequests", _COUNTER, "requests", "HTTP requests by status class", ("status",)),
+    Metric("httpRequestLatency", _HISTOGRAM, "seconds", "time from headers to answer of an HTTP request"),
+    Metric("accessDenied", _COUNTER, "requests", "requests refused by access control, by reason", ("reason",)),
+    Metric("uncaughtExceptions", _COUNTER, "errors", "requests that ended in a fault of ours"),
+    Metric("zookeeperReconnects", _COUNTER, "sessions", "sessions with ZooKeeper that had to be built anew"),
+    Metric("ready", _GAUGE, "0 or 1", "whether the daemon serves"),
+)
+
+BROKER_METRICS: tuple[Metric, ...] = (
+    *COMMON_METRICS,
+    Metric("queries", _COUNTER, "queries", "queries received", _TABLE),
+    Metric("queryTotalTime", _HISTOGRAM, "seconds", "time from text to answer", _TABLE),
+    Metric("requestCompilation", _HISTOGRAM, "seconds", "time to parse and compile"),
+    Metric("queryRouting", _HISTOGRAM, "seconds", "time to route and prune"),
+    Metric("scatterGather", _HISTOGRAM, "seconds", "time to ask the servers"),
+    Metric("reduce", _HISTOGRAM, "seconds", "time to reduce and write the answer"),
+    Metric("requestCompilationExceptions", _COUNTER, "queries", "queries that did not parse or compile"),
+    Metric("resourceMissingExceptions", _COUNTER, "queries", "queries on tables that this broker does not know"),
+    Metric("queryValidationExceptions", _COUNTER, "queries", "queries refused by validation"),
+    Metric("noServerFoundExceptions", _COUNTER, "queries", "queries without any server to ask", _TABLE),
+    Metric("requestSendExceptions", _COUNTER, "calls", "calls to servers that could not be sent", _TABLE),
+    Metric("responseFetchExceptions", _COUNTER, "calls", "calls to servers that broke or timed out", _TABLE),
+    Metric("dataTableDeserializationExceptions", _COUNTER, "answers", "answers of servers that could not be read"),
+    Metric("responseMergeExceptions", _COUNTER, "queries", "answers that could not be merged"),
+    Metric("serverCallRetries", _COUNTER, "calls", "calls repeated on another replica", _TABLE),
+    Metric("brokerResponsesWithProcessingExceptions", _COUNTER, "answers", "answers with exceptions", _TABLE),
+    Metric("brokerResponsesWithPartialServersResponded", _COUNTER, "answers", "answers without all servers", _TABLE),
+    Metric("brokerResponsesWithNumGroupsLimitReached", _COUNTER, "answers", "answers cut by the groups limit", _TABLE),
+    Metric("documentsScanned", _COUNTER, "documents", "documents that matched filters", _TABLE),
+    Metric("entriesScannedInFilter", _COUNTER, "entries", "entries read by filters", _TABLE),
+    Metric("entriesScannedPostFilter", _COUNTER, "entries", "entries read after filters", _TABLE),
+    Metric("totalServerResponseSize", _COUNTER, "bytes", "bytes of the answers of servers"),
+    Metric("queryQuotaExceeded", _COUNTER, "queries", "queries over the quota of their table", _TABLE),
+    Metric("noServingHostForSegment", _COUNTER, "segments", "segments without a living replica", _TABLE),
+    Metric("unhealthyServers", _GAUGE, "servers", "servers that do not answer at present"),
+    Metric("routedTables", _GAUGE, "tables", "tables that this broker serves"),
+)
+
+SERVER_METRICS: tuple[Metric, ...] = (
+    *COMMON_METRICS,
+    Metric("queries", _COUNTER, "queries", "queries received", _TABLE),
+    Metric("totalQueryTime", _HISTOGRAM, "seconds", "time from request to answer", _TABLE),
+    Metric("schedulerWait", _HISTOGRAM, "seconds", "time waited for a thread"),
+    Metric("segmentPruning", _HISTOGRAM, "seconds", "time to prune segments"),
+    Metric("queryPlanExecution", _HISTOGRAM, "seconds", "time to plan and run"),
+    Metric("responseSerialization", _HISTOGRAM, "seconds", "time to write the answer's bytes"),
+    Metric("requestDeserializationExceptions", _COUNTER, "requests", "requests that could not be read"),
+    Metric("responseSerializationExceptions", _COUNTER, "answers", "answers that could not be written"),
+    Metric("schedulingTimeoutExceptions", _COUNTER, "queries", "queries whose time was up before they ran"),
+    Metric("queryExecutionExceptions", _COUNTER, "queries", "queries that failed while running", _TABLE),
+    Metric("queriesRefused", _COUNTER, "queries", "queries refused because too many ran already"),
+    Metric("numDocsScanned", _COUNTER, "documents", "documents that matched filters", _TABLE),
+    Metric("numEntriesScannedInFilter", _COUNTER, "entries", "entries read by filters", _TABLE),
+    Metric("numEntriesScannedPostFilter", _COUNTER, "entries", "entries read after filters", _TABLE),
+    Metric("numSegmentsQueried", _COUNTER, "segments", "segments asked for", _TABLE),
+    Metric("numSegmentsProcessed", _COUNTER, "segments", "segments read", _TABLE),
+    Metric("numSegmentsMatched", _COUNTER, "segments", "segments with a match", _TABLE),
+    Metric("numMissingSegments", _COUNTER, "segments", "segments asked for that are not here", _TABLE),
+    Metric("documentCount", _GAUGE, "documents", "documents in loaded segments", _TABLE),
+    Metric("segmentCount", _GAUGE, "segments", "loaded segments", _TABLE),
+    Metric("deletedSegmentCount", _COUNTER, "segments", "segments dropped", _TABLE),
+    Metric("segmentDownloadFailures", _COUNTER, "segments", "segments that could not be fetched", _TABLE),
+    Metric("segmentLoadFailures", _COUNTER, "segments", "segments that could not be opened", _TABLE),
+    Metric("reloadFailures", _COUNTER, "segments", "reloads that failed", _TABLE),
+    Metric("refreshFailures", _COUNTER, "segments", "refreshes that failed", _TABLE),
+)
+
+CONTROLLER_METRICS: tuple[Metric, ...] = (
+    *COMMON_METRICS,
+    Metric("pinotControllerLeader", _GAUGE, "0 or 1", "whether this controller leads"),
+    Metric("offlineTableCount", _GAUGE, "tables", "OFFLINE tables"),
+    Metric("realtimeTableCount", _GAUGE, "tables", "REALTIME tables"),
+    Metric("disabledTableCount", _GAUGE, "tables", "disabled tables"),
+    Metric("idealstateZnodeSize", _GAUGE, "bytes", "size of the ideal state record", _TABLE),
+    Metric("segmentCount", _GAUGE, "segments", "segments in the ideal state", _TABLE),
+    Metric("numberOfReplicas", _GAUGE, "replicas", "least number of serving replicas of a segment", _TABLE),
+    Metric("percentOfReplicas", _GAUGE, "percent", "least share of serving replicas of a segment", _TABLE),
+    Metric("segmentsInErrorState", _GAUGE, "segments", "segments in ERROR on some server", _TABLE),
+    Metric("percentSegmentsAvailable", _GAUGE, "percent", "share of segments with a serving replica", _TABLE),
+    Metric("controllerSegmentUploads", _COUNTER, "segments", "segments uploaded", _TABLE),
+    Metric("controllerSegmentUploadError", _COUNTER, "uploads", "segment uploads refused or failed"),
+    Metric("controllerSchemaUploadError", _COUNTER, "uploads", "schema uploads refused or failed"),
+    Metric("controllerTableAddError", _COUNTER, "requests", "table creations refused or failed"),
+    Metric("controllerPeriodicTaskRun", _COUNTER, "runs", "runs of periodic tasks", ("task",)),
+    Metric("controllerPeriodicTaskError", _COUNTER, "runs", "runs of periodic tasks that failed", ("task",)),
+    Metric("transitionMessagesSent", _COUNTER, "messages", "state transition messages written"),
+)
+
+METRICS_BY_ROLE: dict[str, tuple[Metric, ...]] = {"broker": BROKER_METRICS, "server": SERVER_METRICS, "controller": CONTROLLER_METRICS}
