@@ -1,0 +1,118 @@
+"""A cluster without sockets: the real broker handler, the real query service of every server, real segments on disk.
+
+What is replaced: ZooKeeper's view of the tables (a dict), and gRPC (a direct call; partial results still go through
+their bytes). Tests that need those run a LocalCluster.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from pinotpy.broker.catalog import Half, Target
+from pinotpy.broker.handler import Broker, BrokerLimits, Question, answer_query
+from pinotpy.broker.metrics import BrokerMetrics
+from pinotpy.broker.routing.table_routing import TableRouting
+from pinotpy.clock import SystemClock
+from pinotpy.config.schema import Schema
+from pinotpy.config.table import TableConfig
+from pinotpy.errors import TableNotFoundError
+from pinotpy.names import split_table_name
+from pinotpy.pql.ast import Dialect
+from pinotpy.query.partial import PartialResult
+from pinotpy.rpc.wire import QueryRequest
+from pinotpy.segment.builder import build_segment
+from pinotpy.segment.immutable import load_segment
+from pinotpy.server.metrics import ServerMetrics
+from pinotpy.server.query_service import QueryLimits, QueryService
+from pinotpy.server.scheduler import QueryScheduler
+from pinotpy.server.tables.registry import SegmentRegistry
+from pinotpy.service.metric_catalogue import BROKER_METRICS, SERVER_METRICS
+from pinotpy.service.metrics import Metrics
+
+CLOCK = SystemClock()
+
+
+class _DictCatalog:
+    def __init__(self) -> None:
+        self.targets: dict[str, Target] = {}
+
+    def resolve(self, table: str, dialect: Dialect) -> Target:
+        raw, _ = split_table_name(table)
+        for name, target in self.targets.items():
+            if raw == name or (dialect is Dialect.SQL and raw.lower() == name.lower()):
+                return target
+        raise TableNotFoundError(f"no table '{table}'", table=table)
+
+
+class InProcessCluster:
+    """Tables over segments, spread over `num_servers` query services."""
+
+    def __init__(self, directory: Path, *, num_servers: int = 1, threads: int = 2, memory_max_bytes: int = 2 << 30) -> None:
+        self.directory = directory
+        self.catalog = _DictCatalog()
+        self.registries = {f"Server_test_{number}": SegmentRegistry() for number in range(num_servers)}
+        limits = QueryLimits(timeout_ms=60_000, memory_max_bytes=memory_max_bytes, threads=threads)
+        self.services = {
+            name: QueryService(
+                registry, QueryScheduler(CLOCK, concurrent_max=8, queue_max=100), limits, CLOCK, ServerMetrics(Metrics("server", SERVER_METRICS)), None
+            )
+            for name, registry in self.registries.items()
+        }
+        self.broker = Broker(
+            broker_id="Broker_test_1",
+            catalog=self.catalog,
+            send=self._send,
+            limits=BrokerLimits(timeout_ms=60_000, hedge_after_ms=60_000),
+            clock=CLOCK,
+            metrics=BrokerMetrics(Metrics("broker", BROKER_METRICS)),
+            may_read=lambda table: None,
+        )
+
+    def add_table(self, schema: Schema, config: TableConfig, splits: Sequence[Iterable[pa.RecordBatch]]) -> list[str]:
+        """Build one segment per split (record batches in storage form) and spread them over the servers."""
+        raw = config.raw_table_name
+        names = []
+        for number, batches in enumerate(splits):
+            name = f"{raw}_{number:04d}"
+            build_segment(schema, config, batches, self.directory / raw, name, raw_table_name=raw)
+            names.append(name)
+        self.add_built_table(schema, config, [self.directory / raw / name for name in names])
+        return names
+
+    def add_built_table(self, schema: Schema, config: TableConfig, directories: Sequence[Path]) -> None:
+        """Serve segments that are built already."""
+        table = config.name_with_type
+        servers = list(self.registries)
+        replicas = {}
+        for number, directory in enumerate(directories):
+            server = servers[number % len(servers)]
+            segment = load_segment(directory)
+            self.registries[server].put(table, segment)
+            replicas[segment.name] = (server,)
+        nulls = schema.enable_column_based_null_handling
+        self.catalog.targets[config.raw_table_name] = Target(config.raw_table_name, schema, (Half(TableRouting(table, replicas)),), null_handling=nulls)
+
+    def ask(self, text: str, dialect: Dialect = Dialect.PQL, **fields: Any) -> dict[str, Any]:
+        """One query; `fields` are query_options, debug_options, trace."""
+        answer: dict[str, Any] = json.loads(asyncio.run(answer_query(self.broker, Question(text, dialect, **fields))))
+        return answer
+
+    def pql(self, text: str, **fields: Any) -> dict[str, Any]:
+        return self.ask(text, Dialect.PQL, **fields)
+
+    def sql(self, text: str, **fields: Any) -> dict[str, Any]:
+        return self.ask(text, Dialect.SQL, **fields)
+
+    def close(self) -> None:
+        for registry in self.registries.values():
+            registry.close()
+
+    async def _send(self, server: str, request: QueryRequest, timeout_s: float) -> PartialResult:
+        answer = await asyncio.to_thread(self.services[server].answer, request, timeout_s)
+        return PartialResult.from_bytes(answer)
