@@ -7,7 +7,11 @@ no code between fork and exec (which is unsafe in a threaded parent) and works w
 
 from __future__ import annotations
 
+import contextlib
+import importlib.util
 import logging
+import os
+import signal
 import socket
 import subprocess
 import time
@@ -103,8 +107,6 @@ def find_java() -> Path:
 
 def find_jars() -> list[Path]:
     """The five jars, by pattern: versions change with pyspark's."""
-    import importlib.util
-
     spec = importlib.util.find_spec("pyspark")  # found, not imported: importing pyspark costs 0.3 s
     if spec is None or not spec.submodule_search_locations:
         raise _extra_is_missing("pyspark")
@@ -120,7 +122,7 @@ def find_jars() -> list[Path]:
 
 def _extra_is_missing(package: str) -> NotFoundError:
     return NotFoundError(
-        f"the embedded ZooKeeper needs '{package}'; install it with pip install 'pinotpy[quickstart]', or give the address of a running ZooKeeper (--zk-address)"
+        f"the embedded ZooKeeper needs '{package}'; install it with pip install 'pinotpy[quickstart]', or name a running ZooKeeper by --zk-address"
     )
 
 
@@ -161,10 +163,5 @@ def _answers(port: int, timeout_s: float) -> bytes | None:
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:
     """SIGKILL to the shell and the JVM: the group that our own Popen made with start_new_session."""
-    import os
-    import signal
-
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
