@@ -56,8 +56,11 @@ S_ONES: Final = 14  # address of uint8[BLOCK] of ones: the mask before the first
 S_UNIT: Final = 15  # number of the unit (a run of docs of one segment) in the plan
 S_MASK_COUNTS: Final = 16  # ..31: ones in each mask register
 S_SELECTIONS: Final = 32  # address of int32[NUM_SELECTIONS][BLOCK]: selection 0 is the filter's, others made by expand
+S_SCRATCH: Final = 33  # address of int32[NUM_SCRATCH][BLOCK]: of the filter stage; within one select function anybody's
+S_SURVIVORS: Final = 34  # docs that a filter leg has to look at one by one (positions in scratch 0, ids in scratch 1), -1: the whole block
 STATE_WORDS: Final = 64
 NUM_SELECTIONS: Final = 4
+NUM_SCRATCH: Final = 2
 
 # Unit words: one row a run of docs of one segment, in the order in which threads run them.
 U_SEGMENT: Final = 0  # index of the segment in the plan
@@ -78,6 +81,12 @@ I_FUNCTION: Final = 0
 I_FLAGS: Final = 1
 A0: Final = 2
 INSTRUCTION_WORDS: Final = 16
+
+# I_FLAGS: what the driver does around the function.
+I_PLAIN: Final = 0
+I_SCAN_LEG: Final = 1  # a filter leg that reads the column's values (legs.py)
+I_LEG: Final = 2  # a filter leg that reads no values
+I_OR: Final = 3  # no function: mask A2 = mask A0 or mask A1
 
 # Column meta words.
 M_ENCODING: Final = 0  # ENC_*
@@ -132,6 +141,11 @@ E_STOP: Final = 20  # of a select function: this thread has all that it wants; a
 _SIGNATURE = types.int64(types.int64, types.int64)
 
 
+def inner(function: Callable[..., Any]) -> Any:
+    """Compile a function that only compiled code calls: without the wrappers for Python, which take as long to compile."""
+    return njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
+
+
 def block_function(function: Callable[..., Any]) -> Any:
     """Compile a block function; `.address` goes into I_FUNCTION."""
     return cfunc(_SIGNATURE, cache=True)(function)
@@ -161,43 +175,43 @@ def pointer(typingctx: Any, address: Any, dtype: Any) -> Any:
     return pointer_type(types.int64, dtype), codegen
 
 
-@njit(nogil=True, inline="always")
+@inner
 def words(address: int, count: int) -> Any:
     """The int64 words at `address`, as a writable array."""
     return carray(pointer(address, types.int64), count)
 
 
-@njit(nogil=True, inline="always")
+@inner
 def mask_register(state: Any, index: int) -> Any:
     """Mask register `index`: uint8[BLOCK]."""
     return carray(pointer(state[S_MASKS] + index * BLOCK, types.uint8), BLOCK)
 
 
-@njit(nogil=True, inline="always")
+@inner
 def selection(state: Any) -> Any:
     """The selected doc ids: int32[selected]."""
     return carray(pointer(state[S_SELECTION], types.int32), state[S_SELECTED])
 
 
-@njit(nogil=True, inline="always")
+@inner
 def register_u32(state: Any, index: int) -> Any:
     """Value register `index` as uint32[BLOCK] (dict ids, group ids)."""
     return carray(pointer(state[S_REGISTERS] + index * BLOCK * 8, types.uint32), BLOCK)
 
 
-@njit(nogil=True, inline="always")
+@inner
 def register_i64(state: Any, index: int) -> Any:
     """Value register `index` as int64[BLOCK] (INT and LONG values)."""
     return carray(pointer(state[S_REGISTERS] + index * BLOCK * 8, types.int64), BLOCK)
 
 
-@njit(nogil=True, inline="always")
+@inner
 def register_f64(state: Any, index: int) -> Any:
     """Value register `index` as float64[BLOCK] (FLOAT and DOUBLE values)."""
     return carray(pointer(state[S_REGISTERS] + index * BLOCK * 8, types.float64), BLOCK)
 
 
-@njit(nogil=True, inline="always")
+@inner
 def register_u8(state: Any, index: int) -> Any:
     """Value register `index` as uint8[BLOCK] (null flags)."""
     return carray(pointer(state[S_REGISTERS] + index * BLOCK * 8, types.uint8), BLOCK)
@@ -217,6 +231,8 @@ class State:
         self.words[S_SELECTION] = self.selection.ctypes.data
         self.words[S_SELECTIONS] = self.selection.ctypes.data
         self.words[S_ONES] = self.ones.ctypes.data
+        self.scratch = np.zeros((NUM_SCRATCH, BLOCK), np.int32)
+        self.words[S_SCRATCH] = self.scratch.ctypes.data
         self.words[S_REGISTERS] = self.registers.ctypes.data
         self.words[S_CONTROL] = control.ctypes.data
         self.words[S_USER] = user_address

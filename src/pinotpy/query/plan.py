@@ -92,7 +92,7 @@ class ScanPlan:
     starts: NDArray[np.int64]
     filter_program: NDArray[np.int64]
     statistics: Statistics
-    compile_filter: Callable[[Filter, ScanPlan, Shape], int]
+    emit_filter: Callable[[Filter, Shape, int], None]
     match_all: bool = False
     executor: Executor | None = None
     keep_alive: list[Any] = field(default_factory=list)
@@ -201,18 +201,18 @@ class Shape:
     def fetch_ids(self, column: str) -> int:
         """Dict ids as u32."""
         assert self.has_dictionary(column), f"column {column} is raw here"
-        return self._fetch("ids", column, fetch.fetch_ids.address, fetch.fetch_entry_ids.address)
+        return self._fetch("ids", column, fetch.fetch_ids.address)
 
     def fetch_values(self, column: str) -> int:
         """Values in their own kind: i64 for INT and LONG, f64 for FLOAT and DOUBLE (through the dictionary if there is one)."""
         assert self.plan.metas.column(column).data_type.stored is not StoredType.VAR, f"{column} has no fixed-type values"
-        return self._fetch("values", column, fetch.fetch_values.address, fetch.fetch_entry_values.address)
+        return self._fetch("values", column, fetch.fetch_values.address)
 
     def fetch_doubles(self, column: str) -> int:
         """Values as f64, also of integer columns."""
         if not self.plan.metas.column(column).data_type.stored.is_integer:
             return self.fetch_values(column)
-        return self._fetch("doubles", column, fetch.fetch_doubles.address, fetch.fetch_entry_doubles.address)
+        return self._hold(("doubles", column), fetch.to_doubles.address, self.fetch_values(column))
 
     def fetch_nulls(self, column: str) -> int | None:
         """Null flags as u8, 1 = null; None where no unit of the shape has nulls in this column."""
@@ -224,7 +224,9 @@ class Shape:
         """Flags as u8, 1 where `condition` (a filter like WHERE) is true of the selected doc."""
         key = ("filter", condition)
         if key not in self._held:
-            self._held[key] = self.plan.compile_filter(condition, self.plan, self)
+            register = self.allocate()
+            self.plan.emit_filter(condition, self, register)
+            self._held[key] = register
         return self._held[key]
 
     def expand(self, column: str) -> None:
@@ -233,15 +235,16 @@ class Shape:
         level = len(self._lanes) + 1
         if level > _EXPANDS_MAX:
             raise InvalidQueryError(f"at most {_EXPANDS_MAX} multi-value columns can be grouped by at once, found more: '{column}'")
-        carried = [*self._lanes.values(), 0, 0, 0][:_EXPANDS_MAX]
         self._held = {}
         entries = self.allocate()
-        self.emit(expand.expand.address, self.meta(column), entries, level, len(self._lanes), *carried)
-        self._lanes[column] = entries
+        carried = {name: self.allocate() for name in self._lanes}
+        pairs = [register for name in self._lanes for register in (self._lanes[name], carried[name])]
+        self.emit(expand.expand.address, self.meta(column), entries, level, len(carried), *pairs)
+        self._lanes = {**carried, column: entries}
 
-    def emit(self, function: Word, *args: Word) -> None:
+    def emit(self, function: Word, *args: Word, flags: int = abi.I_PLAIN) -> None:
         """Append a select instruction."""
-        self._select.append(function, args)
+        self._select.append(function, args, flags)
 
     def begin(self, function: Word, *args: Word) -> None:
         """Append an instruction that runs once per unit, before its first block with a selected doc."""
@@ -264,11 +267,11 @@ class Shape:
         units[self.units, abi.U_PROGRAM] = program.ctypes.data + np.arange(self.num_units) * (program.shape[1] * abi.INSTRUCTION_WORDS * 8)
         return program
 
-    def _fetch(self, kind: str, column: str, of_docs: int, of_entries: int) -> int:
+    def _fetch(self, kind: str, column: str, function: int) -> int:
         if self.plan.metas.column(column).single_value:
-            return self._hold((kind, column), of_docs, self.meta(column))
+            return self._hold((kind, column), function, self.meta(column), 0)
         assert column in self._lanes, f"multi-value column {column} must be expanded before its values are fetched"
-        return self._hold((kind, column), of_entries, self.meta(column), self._lanes[column])
+        return self._hold((kind, column), function, self.meta(column), self._lanes[column] + 1)
 
     def _hold(self, key: tuple[str, Any], function: int, *args: Word) -> int:
         if key not in self._held:

@@ -17,20 +17,21 @@ class Instructions:
     """A section of a program, the same functions or at least the same count for all units."""
 
     def __init__(self) -> None:
-        self._rows: list[tuple[Word, Sequence[Word]]] = []
+        self._rows: list[tuple[Word, int, Sequence[Word]]] = []
 
     def __len__(self) -> int:
         return len(self._rows)
 
-    def append(self, function: Word, args: Sequence[Word]) -> None:
+    def append(self, function: Word, args: Sequence[Word], flags: int = abi.I_PLAIN) -> None:
         assert len(args) <= abi.INSTRUCTION_WORDS - abi.A0, f"{len(args)} arguments do not fit an instruction"
-        self._rows.append((function, args))
+        self._rows.append((function, flags, args))
 
     def assemble(self, num_units: int) -> NDArray[np.int64]:
         """int64[num_units, len(self), INSTRUCTION_WORDS]."""
         program = np.zeros((num_units, len(self._rows), abi.INSTRUCTION_WORDS), np.int64)
-        for i, (function, args) in enumerate(self._rows):
+        for i, (function, flags, args) in enumerate(self._rows):
             program[:, i, abi.I_FUNCTION] = function
+            program[:, i, abi.I_FLAGS] = flags
             for j, word in enumerate(args):
                 program[:, i, abi.A0 + j] = word
         return program

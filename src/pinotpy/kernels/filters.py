@@ -1,0 +1,301 @@
+"""Tests of filter legs: what a predicate says of the values of a block, into the scratch mask.
+
+The driver runs the frame around each (legs.py), so a test only scans: all docs of the block where S_SURVIVORS is -1,
+else the docs listed in the scratch memory. Arguments of tests are words A6, A7.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import uint8, uint16, uint32, uint64
+
+from pinotpy.kernels.abi import (
+    BLOCK,
+    E_OK,
+    INSTRUCTION_WORDS,
+    M_CARDINALITY,
+    M_DATA,
+    M_MV_OFFSETS,
+    M_NULLS,
+    M_NUM_DOCS,
+    M_NUM_VALUES,
+    M_STORED,
+    M_WIDTH,
+    META_WORDS,
+    S_BASE,
+    S_ENTRIES_FILTER,
+    S_LIST,
+    S_NUM,
+    S_SCRATCH,
+    S_SURVIVORS,
+    STATE_WORDS,
+    T_DOUBLE,
+    T_FLOAT,
+    T_INT,
+    T_LONG,
+    block_function,
+    inner,
+    mask_register,
+    words,
+)
+from pinotpy.kernels.legs import A_META, A_TEST
+from pinotpy.kernels.masks import SCRATCH_MASK
+from pinotpy.kernels.views import mv_offsets, view_f32, view_f64, view_i32, view_i64, view_u8, view_u16, view_u32
+
+# --- tests: value, two parameters → bool ---------------------------------------------------------------------------
+
+
+@inner
+def _in_range_u8(value: Any, low: Any, span: Any) -> Any:
+    return uint8(value - low) < span
+
+
+@inner
+def _in_range_u16(value: Any, low: Any, span: Any) -> Any:
+    return uint16(value - low) < span
+
+
+@inner
+def _in_range_u32(value: Any, low: Any, span: Any) -> Any:
+    return uint32(value - low) < span
+
+
+@inner
+def _in_lut(value: Any, lut: Any, _unused: Any) -> Any:
+    return lut[value] != 0
+
+
+@inner
+def _between(value: Any, low: Any, high: Any) -> Any:
+    return (value >= low) & (value <= high)
+
+
+@inner
+def hash_word(word: Any) -> Any:
+    """Mix of a 64-bit word (Fibonacci, upper half folded down); tables of `in_set` are built with it."""
+    mixed = uint64(word) * uint64(0x9E3779B97F4A7C15)
+    return mixed ^ (mixed >> uint64(32))
+
+
+@inner
+def _in_int_set(value: Any, table: Any, size_mask: Any) -> Any:
+    return _probe(np.int64(value), table, size_mask)
+
+
+@inner
+def _in_float_set(value: Any, table: Any, size_mask: Any) -> Any:
+    wide = np.float64(value) + 0.0  # −0.0 + 0.0 = 0.0
+    return _probe(np.float64(wide).view(np.int64), table, size_mask)
+
+
+@inner
+def _probe(word: Any, table: Any, size_mask: Any) -> Any:
+    # `table`: pairs (used, word), linear probing, at most half full.
+    slot = hash_word(word) & size_mask
+    while table[2 * slot] != 0:
+        if table[2 * slot + 1] == word:
+            return True
+        slot = (slot + uint64(1)) & size_mask
+    return False
+
+
+# --- ways through a block ------------------------------------------------------------------------------------------
+
+
+def _scan_with(test: Any) -> Any:
+    # One specialisation a test. (Passing `test` as an argument would compile as well, but could not be cached.)
+
+    @inner
+    def every(values: Any, p0: Any, p1: Any, out: Any) -> None:
+        for i in range(len(out)):
+            out[i] = test(values[i], p0, p1)
+
+    @inner
+    def some(values: Any, p0: Any, p1: Any, out: Any, positions: Any, docs: Any) -> None:
+        for j in range(len(docs)):
+            out[positions[j]] = test(values[docs[j]], p0, p1)
+
+    @inner
+    def any_of_each(values: Any, p0: Any, p1: Any, out: Any, positions: Any, docs: Any, offsets: Any) -> Any:
+        read = 0
+        for j in range(len(docs)):
+            doc = docs[j]
+            first, end = np.int64(offsets[doc]), np.int64(offsets[doc + uint32(1)])
+            found = False
+            for value in values[first:end]:
+                found |= test(value, p0, p1)
+            out[positions[j]] = found
+            read += end - first
+        return read
+
+    @inner
+    def scan(values: Any, p0: Any, p1: Any, state: Any, meta: Any) -> None:
+        n, count = state[S_NUM], state[S_SURVIVORS]
+        out = mask_register(state, SCRATCH_MASK)
+        if count < 0:
+            base = state[S_BASE]
+            every(values[base : base + n], p0, p1, out[:n])
+            return
+        positions, docs = view_u32(state[S_SCRATCH], count), view_u32(state[S_SCRATCH] + BLOCK * 4, count)
+        if meta[M_MV_OFFSETS] == 0:
+            some(values, p0, p1, out, positions, docs)
+            state[S_ENTRIES_FILTER] += count
+        else:
+            state[S_ENTRIES_FILTER] += any_of_each(values, p0, p1, out, positions, docs, mv_offsets(meta))
+
+    return scan
+
+
+_scan_range_u8 = _scan_with(_in_range_u8)
+_scan_range_u16 = _scan_with(_in_range_u16)
+_scan_range_u32 = _scan_with(_in_range_u32)
+_scan_lut = _scan_with(_in_lut)
+_scan_between = _scan_with(_between)
+_scan_int_set = _scan_with(_in_int_set)
+_scan_float_set = _scan_with(_in_float_set)
+
+
+# --- legs ----------------------------------------------------------------------------------------------------------
+
+
+@block_function
+def ids_range(state_address: int, args_address: int) -> Any:
+    """Dict id in [A6, A7)."""
+    state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
+    meta = words(args[A_META], META_WORDS)
+    width, address, count = meta[M_WIDTH], meta[M_DATA], meta[M_NUM_VALUES]
+    low, span = args[A_TEST], args[A_TEST + 1] - args[A_TEST]
+    if width == 1:
+        # A span of 256 does not fit a byte; the planner makes it LEG_ALWAYS.
+        _scan_range_u8(view_u8(address, count), uint8(low), uint8(span), state, meta)
+    elif width == 2:
+        _scan_range_u16(view_u16(address, count), uint16(low), uint16(span), state, meta)
+    else:
+        _scan_range_u32(view_u32(address, count), uint32(low), uint32(span), state, meta)
+    return E_OK
+
+
+@block_function
+def ids_lut(state_address: int, args_address: int) -> Any:
+    """Byte of the dict id in the table at A6 is not 0."""
+    state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
+    meta = words(args[A_META], META_WORDS)
+    width, address, count = meta[M_WIDTH], meta[M_DATA], meta[M_NUM_VALUES]
+    lut = view_u8(args[A_TEST], meta[M_CARDINALITY])
+    if width == 1:
+        _scan_lut(view_u8(address, count), lut, 0, state, meta)
+    elif width == 2:
+        _scan_lut(view_u16(address, count), lut, 0, state, meta)
+    else:
+        _scan_lut(view_u32(address, count), lut, 0, state, meta)
+    return E_OK
+
+
+@block_function
+def raw_range(state_address: int, args_address: int) -> Any:
+    """Raw value of a fixed type in [A6, A7], both ends included: i64 words, or the bits of f64 for FLOAT and DOUBLE."""
+    state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
+    meta = words(args[A_META], META_WORDS)
+    address, count, stored = meta[M_DATA], meta[M_NUM_VALUES], meta[M_STORED]
+    low, high = args[A_TEST], args[A_TEST + 1]
+    bounds = view_f64(args_address + A_TEST * 8, 2)
+    if stored == T_INT:
+        _scan_between(view_i32(address, count), np.int32(low), np.int32(high), state, meta)
+    elif stored == T_LONG:
+        _scan_between(view_i64(address, count), low, high, state, meta)
+    elif stored == T_FLOAT:
+        _scan_between(view_f32(address, count), np.float32(bounds[0]), np.float32(bounds[1]), state, meta)
+    elif stored == T_DOUBLE:
+        _scan_between(view_f64(address, count), bounds[0], bounds[1], state, meta)
+    return E_OK
+
+
+@block_function
+def raw_set(state_address: int, args_address: int) -> Any:
+    """Raw value of a fixed type in the hash table at A6 (pairs used, word; words of floats are f64 bits); A7 slots − 1."""
+    state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
+    meta = words(args[A_META], META_WORDS)
+    address, count, stored = meta[M_DATA], meta[M_NUM_VALUES], meta[M_STORED]
+    table, size_mask = view_i64(args[A_TEST], 2 * (args[A_TEST + 1] + 1)), uint64(args[A_TEST + 1])
+    if stored == T_INT:
+        _scan_int_set(view_i32(address, count), table, size_mask, state, meta)
+    elif stored == T_LONG:
+        _scan_int_set(view_i64(address, count), table, size_mask, state, meta)
+    elif stored == T_FLOAT:
+        _scan_float_set(view_f32(address, count), table, size_mask, state, meta)
+    elif stored == T_DOUBLE:
+        _scan_float_set(view_f64(address, count), table, size_mask, state, meta)
+    return E_OK
+
+
+@inner
+def _docs_between(out: Any, docs: Any, low: int, high: int) -> None:
+    for i in range(len(out)):
+        out[i] = (docs[i] >= low) & (docs[i] < high)
+
+
+@inner
+def _flags_at(out: Any, flags: Any, docs: Any) -> None:
+    for i in range(len(out)):
+        out[i] = flags[uint32(docs[i])]
+
+
+@inner
+def _bits_at(out: Any, bits: Any, docs: Any) -> None:
+    for i in range(len(out)):
+        doc = uint32(docs[i])
+        out[i] = (bits[doc >> uint32(3)] >> uint8(doc & uint32(7))) & uint8(1)
+
+
+@inner
+def _bits_from(out: Any, bits: Any, base: int) -> None:
+    for i in range(len(out)):
+        doc = uint32(base + i)
+        out[i] = (bits[doc >> uint32(3)] >> uint8(doc & uint32(7))) & uint8(1)
+
+
+@block_function
+def docs_range(state_address: int, args_address: int) -> Any:
+    """Doc id in [A6, A7): a predicate on a sorted column where it can't clip the unit. Reads no values."""
+    state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
+    n, base = state[S_NUM], state[S_BASE]
+    out = mask_register(state, SCRATCH_MASK)[:n]
+    if state[S_LIST] == 0:
+        first, end = max(args[A_TEST] - base, 0), min(args[A_TEST + 1] - base, n)
+        out[:] = 0
+        if end > first:
+            out[first:end] = 1
+    else:
+        _docs_between(out, view_i32(state[S_LIST], n), args[A_TEST], args[A_TEST + 1])
+    return E_OK
+
+
+@block_function
+def doc_flags(state_address: int, args_address: int) -> Any:
+    """Byte of the doc in the mask at A6: what a Python stage or an index computed for the whole segment."""
+    state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
+    n, base = state[S_NUM], state[S_BASE]
+    out = mask_register(state, SCRATCH_MASK)[:n]
+    if state[S_LIST] == 0:
+        out[:] = view_u8(args[A_TEST] + base, n)
+    else:
+        _flags_at(out, view_u8(args[A_TEST], args[A_TEST + 1]), view_i32(state[S_LIST], n))
+    return E_OK
+
+
+@block_function
+def is_null(state_address: int, args_address: int) -> Any:
+    """The column's null bit is set. Reads no values."""
+    state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
+    meta = words(args[A_META], META_WORDS)
+    n = state[S_NUM]
+    out = mask_register(state, SCRATCH_MASK)[:n]
+    if meta[M_NULLS] == 0:
+        out[:] = 0
+    elif state[S_LIST] == 0:
+        _bits_from(out, view_u8(meta[M_NULLS], (meta[M_NUM_DOCS] + 7) >> 3), state[S_BASE])
+    else:
+        _bits_at(out, view_u8(meta[M_NULLS], (meta[M_NUM_DOCS] + 7) >> 3), view_i32(state[S_LIST], n))
+    return E_OK

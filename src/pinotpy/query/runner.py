@@ -1,0 +1,94 @@
+"""Running a plan's units on threads: quanta, flushes, and error words turned into errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from pinotpy.errors import PinotError, QueryCancelledError, QueryExecutionError
+from pinotpy.kernels import abi, driver
+from pinotpy.kernels.clock import clock_address
+from pinotpy.query.control import memory_limit_error, timeout_error
+
+if TYPE_CHECKING:
+    from pinotpy.query.plan import ScanPlan
+
+_CLOCK = clock_address()
+T = TypeVar("T")
+
+
+def run_threads(
+    plan: ScanPlan,
+    addresses: list[int],
+    contexts: list[T],
+    on_flush: Callable[[T], None] | None,
+    on_error: Callable[[T], str] | None,
+) -> None:
+    """Run every thread's slice of the plan's units; the calling thread takes the first slice itself.
+
+    All threads have ended when this returns or raises. Adds the counters to `plan.statistics`.
+    """
+    states = [abi.State(plan.control.words, address) for address in addresses]
+    tasks: list[Future[int]] = []
+    code = abi.E_OK
+    try:
+        for thread in range(1, len(states)):
+            assert plan.executor is not None, "a plan for several threads needs an executor"
+            tasks.append(plan.executor.submit(_run_slice, plan, thread, states[thread], contexts[thread], on_flush))
+        if states:
+            code = _run_slice(plan, 0, states[0], contexts[0], on_flush)
+    except BaseException:
+        plan.control.words[abi.C_ERROR] = plan.control.words[abi.C_ERROR] or abi.E_CANCELLED
+        raise
+    finally:
+        # The state's memory must outlive every thread that runs on it.
+        outcomes = [task.exception() for task in tasks]
+    for task, failure in zip(tasks, outcomes, strict=True):
+        if failure is not None:
+            raise failure
+        code = code if code != abi.E_OK else task.result()
+    _count(plan, states)
+    if plan.control.words[abi.C_ERROR]:
+        raise _error(plan, int(plan.control.words[abi.C_ERROR]), contexts, on_error)
+
+
+def _run_slice(plan: ScanPlan, thread: int, state: abi.State, context: T, on_flush: Callable[[T], None] | None) -> int:
+    cursor = driver.new_cursor(int(plan.starts[thread]))
+    timespec = cursor.ctypes.data + driver.K_TIMESPEC * 8
+    last = int(plan.starts[thread + 1])
+    try:
+        while True:
+            code = driver.step(plan.units, last, state.words, state.address, cursor, timespec, plan.control.words, _CLOCK)
+            if code == abi.E_FLUSH:
+                assert on_flush is not None, "a select function asked for a flush that nobody answers"
+                on_flush(context)
+            elif code != abi.E_MORE:
+                return int(code)
+    except PinotError:
+        # Other threads of this query end at their next block.
+        plan.control.words[abi.C_ERROR] = abi.E_CANCELLED
+        raise
+
+
+def _count(plan: ScanPlan, states: list[abi.State]) -> None:
+    statistics = plan.statistics
+    for state in states:
+        statistics.num_docs_scanned += int(state.words[abi.S_DOCS_SCANNED])
+        statistics.num_entries_scanned_in_filter += int(state.words[abi.S_ENTRIES_FILTER])
+    matched = plan.units[plan.units[:, abi.U_SELECTED] > 0, abi.U_SEGMENT]
+    statistics.num_segments_matched += len(np.unique(matched))
+
+
+def _error(plan: ScanPlan, code: int, contexts: list[Any], on_error: Callable[[Any], str] | None) -> PinotError:
+    if code == abi.E_CANCELLED:
+        return QueryCancelledError("the query was cancelled")
+    if code == abi.E_DEADLINE:
+        return timeout_error()
+    if code == abi.E_MEMORY:
+        return memory_limit_error(int(plan.control.words[abi.C_MEMORY_USED]), int(plan.control.words[abi.C_MEMORY_MAX]))
+    assert code == abi.E_BLOCK, f"unknown error word {code}"
+    causes = [on_error(context) for context in contexts] if on_error is not None else []
+    return QueryExecutionError(next((cause for cause in causes if cause), "a kernel failed without a cause"))
