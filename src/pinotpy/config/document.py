@@ -203,10 +203,11 @@ def _fault(detail: Any, raw: Any, path: str) -> Fault:
         path = child_path(path, step)
     if detail["type"] == "missing":
         return Fault(path, "nothing", "a value: the key is required")
-    return Fault(path, describe(detail["input"]), _allowed(detail))
+    return Fault(path, describe(detail["input"]), fault_allowed(detail))
 
 
-def _allowed(detail: Any) -> str:
+def fault_allowed(detail: Any) -> str:
+    """What would have been right, from one of pydantic's error details."""
     context = detail.get("ctx", {})
     match detail["type"]:
         case "value_error":
