@@ -1,0 +1,156 @@
+"""The deep store on a local or mounted folder."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from pinotpy.errors import DataError, NotFoundError, UserError
+from pinotpy.fs.deep_store import StoredFile, check_key, check_prefix
+
+# No key begins with a dot, so what is being written is never listed and never opened.
+_UNFINISHED = ".unfinished-"
+_COPY_BYTES = 1 << 20
+
+
+class LocalDeepStore:
+    """Files below `root`, which is created. Links inside the root are not followed: they are no files of the store."""
+
+    def __init__(self, root: Path) -> None:
+        root.mkdir(parents=True, exist_ok=True)
+        self._root = root.resolve()
+
+    def put(self, key: str, source: Path) -> StoredFile:
+        target = self._path(key)
+        with _translated(key), source.open("rb") as reader:
+            self._write(target, reader)
+        return self._stat(key, target)
+
+    def get(self, key: str, target: Path) -> StoredFile:
+        path = self._existing(key)
+        unfinished = target.with_name(f"{_UNFINISHED}{uuid.uuid4().hex}")
+        try:
+            with _translated(key):
+                with path.open("rb") as reader, unfinished.open("xb") as writer:
+                    shutil.copyfileobj(reader, writer, _COPY_BYTES)
+                    _sync(writer)
+                    size_bytes = writer.tell()
+                os.replace(unfinished, target)
+        finally:
+            unfinished.unlink(missing_ok=True)
+        return StoredFile(key, size_bytes, self._stat(key, path).modified_ms)
+
+    def open(self, key: str) -> BinaryIO:
+        path = self._existing(key)
+        with _translated(key):
+            return path.open("rb")
+
+    def delete(self, key: str) -> bool:
+        path = self._path(key)
+        if path.is_symlink() or not path.is_file():
+            return False
+        with _translated(key):
+            path.unlink()
+        self._drop_empty_folders(path.parent)
+        return True
+
+    def list(self, prefix: str = "") -> Iterator[StoredFile]:
+        parts = check_prefix(prefix)
+        folder = self._root.joinpath(*parts)
+        found = []
+        for directory, folders, names in os.walk(folder, followlinks=False):
+            folders[:] = [name for name in folders if not name.startswith(".")]
+            for name in names:
+                path = Path(directory, name)
+                if not name.startswith(".") and not path.is_symlink():
+                    found.append("/".join(path.relative_to(self._root).parts))
+        for key in sorted(found):
+            # A file may go between the walk and here: then it is not there.
+            with suppress(NotFoundError, UserError):
+                yield self._stat(key, self._existing(key))
+
+    def move(self, key: str, new_key: str) -> StoredFile:
+        source, target = self._existing(key), self._path(new_key)
+        with _translated(key):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            os.replace(source, target)
+            _sync_folder(target.parent)
+        self._drop_empty_folders(source.parent)
+        return self._stat(new_key, target)
+
+    def _write(self, target: Path, reader: BinaryIO) -> None:
+        unfinished = target.with_name(f"{_UNFINISHED}{uuid.uuid4().hex}")
+        # Another thread may delete the empty folder between mkdir and open: once more, then it is an error.
+        for last_try in (False, True):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                writer = unfinished.open("xb")
+                break
+            except FileNotFoundError:
+                if last_try:
+                    raise
+        try:
+            with writer:
+                shutil.copyfileobj(reader, writer, _COPY_BYTES)
+                _sync(writer)
+            os.replace(unfinished, target)
+            _sync_folder(target.parent)
+        finally:
+            unfinished.unlink(missing_ok=True)
+
+    def _path(self, key: str) -> Path:
+        path = self._root.joinpath(*check_key(key))
+        # A link inside the root would lead a checked name out of it.
+        folder = path.parent
+        while folder != self._root:
+            if folder.is_symlink():
+                raise UserError(f"'{key}' leads out of the deep store: '{folder.name}' is a link", key=key)
+            folder = folder.parent
+        return path
+
+    def _existing(self, key: str) -> Path:
+        path = self._path(key)
+        if path.is_symlink() or not path.is_file():
+            raise NotFoundError(f"no file '{key}' in the deep store", key=key)
+        return path
+
+    def _stat(self, key: str, path: Path) -> StoredFile:
+        with _translated(key):
+            stat = path.stat()
+        return StoredFile(key, stat.st_size, stat.st_mtime_ns // 1_000_000)
+
+    def _drop_empty_folders(self, folder: Path) -> None:
+        while folder != self._root:
+            try:
+                folder.rmdir()
+            except OSError:
+                return  # not empty, or somebody else was faster
+            folder = folder.parent
+
+
+@contextmanager
+def _translated(key: str) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise NotFoundError(f"no file '{key}' in the deep store", key=key) from error
+    except OSError as error:
+        raise DataError(f"deep store failed on '{key}': {(error.strerror or str(error)).lower()}", key=key) from error
+
+
+def _sync(writer: BinaryIO) -> None:
+    writer.flush()
+    os.fsync(writer.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

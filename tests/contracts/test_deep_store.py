@@ -1,0 +1,208 @@
+"""Proves that every deep store behaves alike: whole files by key, nothing seen half, names that never become other paths."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pinotpy.errors import DataError, NotFoundError, UserError
+from pinotpy.fs.deep_store import DeepStore
+from pinotpy.fs.local import LocalDeepStore
+from pinotpy.fs.memory import MemoryDeepStore
+
+Put = Callable[[str, bytes], None]
+
+
+@pytest.fixture(params=["local", "memory"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> DeepStore:
+    return LocalDeepStore(tmp_path / "deep") if request.param == "local" else MemoryDeepStore()
+
+
+@pytest.fixture
+def put(store: DeepStore, tmp_path: Path) -> Put:
+    def put_bytes(key: str, content: bytes) -> None:
+        source = tmp_path / f"source-{threading.get_ident()}"
+        source.write_bytes(content)
+        stored = store.put(key, source)
+        assert (stored.key, stored.size_bytes) == (key, len(content))
+        assert source.read_bytes() == content
+
+    return put_bytes
+
+
+def read(store: DeepStore, key: str) -> bytes:
+    with store.open(key) as reader:
+        return reader.read()
+
+
+def keys(store: DeepStore, prefix: str = "") -> list[str]:
+    return [stored.key for stored in store.list(prefix)]
+
+
+def test_what_was_put_can_be_opened_and_got(store: DeepStore, put: Put, tmp_path: Path) -> None:
+    put("flights/flights_0.tar.gz", b"abc" * 1000)
+    assert read(store, "flights/flights_0.tar.gz") == b"abc" * 1000
+    got = store.get("flights/flights_0.tar.gz", tmp_path / "target")
+    assert (tmp_path / "target").read_bytes() == b"abc" * 1000
+    assert got.size_bytes == 3000
+    assert got.modified_ms > 1_600_000_000_000
+
+
+def test_put_replaces_and_an_open_reader_keeps_its_version(store: DeepStore, put: Put) -> None:
+    put("t/s", b"old" * 100_000)
+    with store.open("t/s") as reader:
+        first = reader.read(3)
+        put("t/s", b"new")
+        assert first + reader.read() == b"old" * 100_000
+    assert read(store, "t/s") == b"new"
+    assert keys(store) == ["t/s"]
+
+
+def test_list_is_sorted_and_knows_folders_by_whole_names(store: DeepStore, put: Put) -> None:
+    for key in ("b/2", "b/1", "bb/1", "a", "b/c/3"):
+        put(key, b"x")
+    assert keys(store) == ["a", "b/1", "b/2", "b/c/3", "bb/1"]
+    assert keys(store, "b") == ["b/1", "b/2", "b/c/3"]
+    assert keys(store, "b/") == ["b/1", "b/2", "b/c/3"]
+    assert keys(store, "none") == []
+
+
+def test_move_and_delete(store: DeepStore, put: Put) -> None:
+    put("t/s", b"one")
+    put("Deleted_Segments/t/s", b"zero")
+    assert store.move("t/s", "Deleted_Segments/t/s").size_bytes == 3
+    assert read(store, "Deleted_Segments/t/s") == b"one"
+    assert keys(store) == ["Deleted_Segments/t/s"]
+    assert store.delete("Deleted_Segments/t/s") is True
+    assert store.delete("Deleted_Segments/t/s") is False
+    assert keys(store) == []
+    put("t/s", b"again")
+    assert read(store, "t/s") == b"again"
+
+
+@pytest.mark.parametrize("operation", ["get", "open", "move"])
+def test_a_file_that_is_not_there_is_not_found(store: DeepStore, operation: str, tmp_path: Path) -> None:
+    calls = {"get": lambda: store.get("t/s", tmp_path / "target"), "open": lambda: store.open("t/s"), "move": lambda: store.move("t/s", "t/u")}
+    with pytest.raises(NotFoundError, match="t/s"):
+        calls[operation]()
+    assert not (tmp_path / "target").exists()
+
+
+BAD_KEYS = [
+    "",
+    "/",
+    "/etc/passwd",
+    "..",
+    "../x",
+    "a/../b",
+    "a//b",
+    "a/",
+    "a/./b",
+    ".hidden",
+    "a/.b",
+    "a\\b",
+    "a\x00b",
+    "a\nb",
+    "t/s ",
+    "t/..s",
+    "x" * 401,
+    "a/" * 8 + "b",
+]
+
+
+@pytest.mark.parametrize("key", BAD_KEYS, ids=repr)
+def test_a_name_never_becomes_another_path(store: DeepStore, key: str, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.write_bytes(b"x")
+    (tmp_path / "x").write_bytes(b"outside")
+    for call in (
+        lambda: store.put(key, source),
+        lambda: store.get(key, tmp_path / "target"),
+        lambda: store.open(key),
+        lambda: store.delete(key),
+        lambda: store.move(key, "a"),
+    ):
+        with pytest.raises(UserError):
+            call()
+    if key:
+        put_source = store.put("a-file", source)
+        with pytest.raises(UserError):
+            store.move(put_source.key, key)
+        assert keys(store) == ["a-file"]
+    assert (tmp_path / "x").read_bytes() == b"outside"
+
+
+@pytest.mark.parametrize("prefix", ["..", "../", "/", "a/../..", "."])
+def test_a_prefix_never_leaves_the_store(store: DeepStore, prefix: str) -> None:
+    with pytest.raises(UserError):
+        list(store.list(prefix))
+
+
+def test_a_file_is_no_folder(store: DeepStore, put: Put, tmp_path: Path) -> None:
+    put("t/s", b"x")
+    source = tmp_path / "source"
+    source.write_bytes(b"y")
+    with pytest.raises(DataError):
+        store.put("t/s/u", source)
+    assert keys(store) == ["t/s"]
+
+
+def test_a_source_that_is_not_there_changes_nothing(store: DeepStore, put: Put, tmp_path: Path) -> None:
+    put("t/s", b"old")
+    with pytest.raises(NotFoundError):
+        store.put("t/s", tmp_path / "missing")
+    assert read(store, "t/s") == b"old"
+
+
+def test_readers_and_writers_never_meet_a_half_file(store: DeepStore, tmp_path: Path) -> None:
+    contents = [bytes([digit]) * 200_000 for digit in range(4)]
+    for digit, content in enumerate(contents):
+        (tmp_path / f"source-{digit}").write_bytes(content)
+    store.put("t/s", tmp_path / "source-0")
+    wrong: list[int] = []
+
+    def write(digit: int) -> None:
+        for _ in range(10):
+            store.put("t/s", tmp_path / f"source-{digit}")
+
+    writers = [threading.Thread(target=write, args=(digit,)) for digit in range(1, 4)]
+    for writer in writers:
+        writer.start()
+    while any(writer.is_alive() for writer in writers):
+        content = read(store, "t/s")
+        if content not in contents:
+            wrong.append(len(content))
+    for writer in writers:
+        writer.join(timeout=30)
+    assert wrong == []
+    assert keys(store) == ["t/s"]
+
+
+def test_links_inside_the_folder_lead_nowhere(tmp_path: Path) -> None:
+    store = LocalDeepStore(tmp_path / "deep")
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "secret").write_bytes(b"secret")
+    (tmp_path / "deep" / "link").symlink_to(outside)
+    (tmp_path / "deep" / "file").symlink_to(outside / "secret")
+    with pytest.raises(UserError):
+        store.open("link/secret")
+    with pytest.raises(NotFoundError):
+        store.open("file")
+    assert keys(store) == []
+    assert store.delete("file") is False
+
+
+def test_the_memory_store_fails_on_order(tmp_path: Path) -> None:
+    def full(operation: str, key: str) -> None:
+        if operation == "put":
+            raise DataError(f"deep store failed on '{key}': no space left on device")
+
+    store = MemoryDeepStore(fault=full)
+    (tmp_path / "source").write_bytes(b"x")
+    with pytest.raises(DataError, match="no space"):
+        store.put("t/s", tmp_path / "source")
+    assert list(store.list()) == []
