@@ -93,6 +93,10 @@ class ImmutableColumn:
         offsets = self._buffers.view(layout.INVERTED_OFFSETS, np.uint32)
         return self._buffers.view(layout.INVERTED_DOCS, np.int32)[offsets[dict_id] : offsets[dict_id + 1]]
 
+    def sorted_starts(self) -> NDArray[np.uint32]:
+        """Docs of dict id i are [starts[i], starts[i + 1]), shape (cardinality + 1,); only for sorted dictionary columns."""
+        return self._buffers.view(layout.SORTED_STARTS, np.uint32)
+
     @property
     def has_inverted_index(self) -> bool:
         return layout.INVERTED_OFFSETS in self._buffers

@@ -115,8 +115,17 @@ class _Draft:
             buffers += [self.writer.append(layout.INVERTED_OFFSETS, offsets), self.writer.append(layout.INVERTED_DOCS, docs)]
         first, last = (_value_at(encoded.dictionary, 0), _value_at(encoded.dictionary, cardinality - 1)) if cardinality else (None, None)
         first_present, last_present = self._present_range(encoded)
-        distinct = encoded.dictionary.tolist() if isinstance(encoded.dictionary, np.ndarray) else (value.as_py() for value in encoded.dictionary)
-        metadata = self._metadata(encoding, width, cardinality, ascends, first, last, self._partition(distinct), buffers, longest=_longest(encoded.dictionary))
+        metadata = self._metadata(
+            encoding,
+            width,
+            cardinality,
+            ascends,
+            first,
+            last,
+            self._partition(_stored_values(encoded.dictionary)),
+            buffers,
+            longest=_longest(encoded.dictionary),
+        )
         return WrittenColumn(metadata, first_present, last_present)
 
     def write_raw(self) -> WrittenColumn:
@@ -128,7 +137,7 @@ class _Draft:
             width = longest = values.itemsize
             present = values if self.values.nulls is None or not self.spec.single_value else values[~self.values.nulls]
             first_present, last_present = (present.min().item(), present.max().item()) if len(present) else (None, None)
-            distinct: Iterable[Stored] = np.unique(values).tolist() if self.indexing.num_partitions else ()
+            partition = self._partition(value.item() for value in np.unique(values)) if self.indexing.num_partitions else None
         else:
             plain = values.cast(pa.large_binary())
             offsets, parts = var_parts(plain)
@@ -140,9 +149,9 @@ class _Draft:
             longest = int(np.diff(offsets).max(initial=0))
             present_extremes = extremes if self.values.nulls is None or not self.spec.single_value else pc.min_max(plain.filter(pa.array(~self.values.nulls)))
             first_present, last_present = present_extremes["min"].as_py(), present_extremes["max"].as_py()
-            distinct = (value.as_py() for value in plain.unique()) if self.indexing.num_partitions else ()
+            partition = self._partition(_stored_values(plain.unique())) if self.indexing.num_partitions else None
         buffers += self._row_buffers()
-        metadata = self._metadata(RAW_ENCODING, width, -1, ascends, first, last, self._partition(distinct), buffers, longest=longest)
+        metadata = self._metadata(RAW_ENCODING, width, -1, ascends, first, last, partition, buffers, longest=longest)
         return WrittenColumn(metadata, first_present, last_present)
 
     def _dictionary_buffers(self, encoded: Encoded) -> list[BufferEntry]:
@@ -239,6 +248,10 @@ def var_parts(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], list[NDArray[
 def _value_at(dictionary: NDArray[Any] | pa.Array, dict_id: int) -> Stored:
     value: Stored = dictionary[dict_id].item() if isinstance(dictionary, np.ndarray) else dictionary[dict_id].as_py()
     return value
+
+
+def _stored_values(values: NDArray[Any] | pa.Array) -> Iterable[Stored]:
+    return (value.item() for value in values) if isinstance(values, np.ndarray) else (value.as_py() for value in values)
 
 
 def _longest(dictionary: NDArray[Any] | pa.Array) -> int:

@@ -27,7 +27,7 @@ class FixedDictionary:
 
     def index_of(self, value: Stored) -> int:
         position = self.lower_bound(value)
-        return position if position < self.cardinality and self._values[position] == value else -1
+        return position if position < self.cardinality and self._values[position].item() == value else -1
 
     def lower_bound(self, value: Stored) -> int:
         return self._bound(value, "left")

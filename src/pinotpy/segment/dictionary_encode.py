@@ -41,6 +41,10 @@ def id_dtype(cardinality: int) -> np.dtype[Any]:
 
 def encode_fixed(values: NDArray[Any]) -> Encoded:
     """Dictionary of a fixed type (no NaN, no −0.0)."""
+    if not (values[1:] < values[:-1]).any():
+        # Ascending already (time columns, sorted columns): a new id where the value changes, no hashing and no sort.
+        starts = np.flatnonzero(np.concatenate([np.ones(min(1, len(values)), np.bool_), values[1:] != values[:-1]]))
+        return Encoded(values[starts], np.repeat(np.arange(len(starts), dtype=id_dtype(len(starts))), np.diff(starts, append=len(values))))
     encoded = pa.array(values).dictionary_encode()
     found = encoded.dictionary.to_numpy(zero_copy_only=True)
     order = np.argsort(found)
