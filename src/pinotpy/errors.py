@@ -307,3 +307,30 @@ class OutOfCapacityError(ResourceError):
 
 class MemoryLimitError(QueryExecutionError):
     """The memory budget of a query ended it; the message names the setting."""
+
+
+# --- across processes ----------------------------------------------------------------------------------------------
+
+# The class that a code stands for when it comes from another process. Several classes may share a code; the first is meant.
+_BY_CODE: dict[int, type[PinotError]] = {
+    kind.code: kind
+    for kind in reversed(
+        (
+            ParseError, InvalidQueryError, UnknownColumnError, InvalidConfigError, NotFoundError, TableNotFoundError, AlreadyExistsError,
+            PreconditionFailedError, PayloadTooLargeError, AuthenticationError, AccessDeniedError, QuotaExceededError, ServerUnreachableError,
+            ServerNotRespondingError, SegmentsUnavailableError, QueryExecutionError, QueryTimeoutError, QueryCancelledError, OutOfCapacityError,
+        )
+    )
+}  # fmt: skip
+
+
+def error_from_code(code: int, message: str, **context: Any) -> PinotError:
+    """The error that another process reported as (code, message, context): errors travel so, never as class names.
+
+    A code that no class has gives a RemoteError that carries it; 410 (PQL's unknown table) is a TableNotFoundError.
+    """
+    kind = TableNotFoundError if code == 410 else _BY_CODE.get(code, RemoteError)
+    reserved = {"self", "message", "line", "column", "excerpt", "faults"}
+    error = kind(message, **{key: value for key, value in context.items() if key not in reserved})
+    error.__dict__["code"] = code
+    return error

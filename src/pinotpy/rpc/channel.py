@@ -1,0 +1,36 @@
+"""The QueryChannel door: how a broker calls a server. `grpc_channel.GrpcChannel` is the real one, `memory.MemoryChannel` its twin."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class ServerAddress:
+    """A server instance and where its query port is."""
+
+    instance: str
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.instance} at {f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
+
+
+class QueryChannel(Protocol):
+    """Calls to servers, from one event loop."""
+
+    async def call(self, server: ServerAddress, request: bytes, timeout_s: float) -> bytes:
+        """Send `request` (see wire.py) and return the answer's bytes.
+
+        Raises ServerUnreachableError (425: refused or broken connection, may be tried on another replica at once),
+        ServerNotRespondingError (427: no answer within `timeout_s`), AccessDeniedError (no cluster identity),
+        OutOfCapacityError (211: too many calls), or whatever PinotError the server reported. A cancelled task cancels
+        the call, and the server ends the query.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Close all connections. Calls in flight fail with ServerUnreachableError."""
+        ...

@@ -1,0 +1,42 @@
+"""How an error crosses from server to broker: (code, message, context) as bounded JSON, never a class name or a trace."""
+
+from __future__ import annotations
+
+import orjson
+
+from pinotpy.errors import PinotError, RemoteError, error_from_code
+
+# gRPC carries it as trailing metadata, whose limit is 16 KiB in our options.
+FAULT_MAX_BYTES = 6000
+_MESSAGE_MAX_CHARS = 2000
+_CONTEXT_KEYS_MAX = 20
+
+
+class ServerFaultError(RemoteError):
+    """A server that failed in a way it did not foresee: its log has the details."""
+
+    retriable = False
+
+
+def encode_fault(problem: PinotError) -> bytes:
+    """The error's bytes; what is too long is cut."""
+    plain = {key: value for key, value in problem.context.items() if isinstance(value, str | int | float | bool) and len(str(value)) <= 200}
+    context = dict(list(plain.items())[:_CONTEXT_KEYS_MAX])
+    for message, kept in ((problem.message[:_MESSAGE_MAX_CHARS], context), (problem.message[:_MESSAGE_MAX_CHARS], {}), (problem.message[:300], {})):
+        content = orjson.dumps([problem.code, message, kept])
+        if len(content) <= FAULT_MAX_BYTES:
+            break
+    return content
+
+
+def decode_fault(content: bytes, server: str) -> PinotError:
+    """The error that `server` reported. Bytes that are none give a ServerFaultError."""
+    try:
+        code, message, context = orjson.loads(content[:FAULT_MAX_BYTES])
+    except (orjson.JSONDecodeError, ValueError):
+        return ServerFaultError(f"server '{server}' reported an error that cannot be read", server=server)
+    if type(code) is not int or not isinstance(message, str) or not isinstance(context, dict):
+        return ServerFaultError(f"server '{server}' reported an error that cannot be read", server=server)
+    if code == ServerFaultError.code:
+        return ServerFaultError(message, server=server)
+    return error_from_code(code, message, **{**context, "server": server})

@@ -1,0 +1,397 @@
+"""The contract of rpc.channel.QueryChannel, run over the in-memory twin and over gRPC on loopback: what a broker may rely
+on when a server answers, refuses, breaks, is slow, is full, or speaks another protocol."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+
+import pytest
+
+from pinotpy.errors import (
+    AccessDeniedError,
+    OutOfCapacityError,
+    PinotError,
+    QueryExecutionError,
+    RemoteError,
+    ServerNotRespondingError,
+    ServerUnreachableError,
+    UnknownColumnError,
+)
+from pinotpy.rpc.channel import QueryChannel, ServerAddress
+from pinotpy.rpc.dispatch import Canceller, Dispatcher, Handler
+from pinotpy.rpc.faults import ServerFaultError
+from pinotpy.rpc.grpc_channel import GrpcChannel
+from pinotpy.rpc.memory import MemoryChannel
+from pinotpy.rpc.security import RpcSecurity
+from pinotpy.rpc.server import RpcServer
+from pinotpy.rpc.wire import RequestKind, ServerRequest, decode_request, encode_cancel, encode_request
+
+WAIT_S = 10.0
+
+
+def query(request_id: int = 1, *, context: bytes = b"q", timeout_ms: int = 10_000, segments: tuple[str, ...] = ("s0", "s1")) -> bytes:
+    return encode_request(ServerRequest(RequestKind.QUERY, request_id, timeout_ms, "Broker_a_1", "alice", "flights_OFFLINE", segments, context))
+
+
+@dataclass
+class Calls:
+    """A handler that can be told what to do, and what it saw."""
+
+    answer: Callable[[bytes], bytes] = lambda request: b"answer"
+    seen: list[ServerRequest] = field(default_factory=list)
+    deadlines_s: list[float] = field(default_factory=list)
+    cancelled: list[tuple[str, int]] = field(default_factory=list)
+    cancel_seen: threading.Event = field(default_factory=threading.Event)
+
+    def handle(self, request: bytes, deadline_s: float, peer: str) -> bytes:
+        self.seen.append(decode_request(request))
+        self.deadlines_s.append(deadline_s)
+        return self.answer(request)
+
+    def cancel(self, broker_id: str, request_id: int) -> None:
+        self.cancelled.append((broker_id, request_id))
+        self.cancel_seen.set()
+
+
+class MemoryWorld:
+    def __init__(self) -> None:
+        self.channels: list[MemoryChannel] = []
+        self.servers: dict[ServerAddress, Dispatcher] = {}
+
+    def channel(self, token: str | None = None) -> QueryChannel:
+        channel = MemoryChannel(cluster_token=token)
+        for address, dispatcher in self.servers.items():
+            channel.add_server(address, dispatcher)
+        self.channels.append(channel)
+        return channel
+
+    def serve(self, handler: Handler, cancel: Canceller, *, token: str | None = None, concurrent_max: int = 8) -> ServerAddress:
+        address = ServerAddress(f"Server_m_{len(self.servers)}", "m", len(self.servers))
+        self.servers[address] = Dispatcher(handler, cancel, cluster_token=token, concurrent_max=concurrent_max)
+        return address
+
+    def kill(self, address: ServerAddress) -> None:
+        for channel in self.channels:
+            channel.remove_server(address)
+
+    def close(self) -> None: ...
+
+
+class GrpcWorld:
+    def __init__(self) -> None:
+        self.servers: dict[ServerAddress, RpcServer] = {}
+
+    def channel(self, token: str | None = None) -> QueryChannel:
+        return GrpcChannel(RpcSecurity(cluster_token=token))
+
+    def serve(self, handler: Handler, cancel: Canceller, *, token: str | None = None, concurrent_max: int = 8) -> ServerAddress:
+        server = RpcServer(handler, cancel, host="127.0.0.1", port=0, security=RpcSecurity(cluster_token=token), concurrent_max=concurrent_max)
+        address = ServerAddress("Server_127.0.0.1_x", "127.0.0.1", server.start())
+        self.servers[address] = server
+        return address
+
+    def kill(self, address: ServerAddress) -> None:
+        self.servers.pop(address).stop(0.0)
+
+    def close(self) -> None:
+        for address in list(self.servers):
+            self.kill(address)
+
+
+World = MemoryWorld | GrpcWorld
+
+
+@pytest.fixture(params=[MemoryWorld, GrpcWorld], ids=["memory", "grpc"])
+def world(request: pytest.FixtureRequest) -> Iterator[World]:
+    made: World = request.param()
+    yield made
+    made.close()
+
+
+def run(world: World, work: Callable[[QueryChannel], Awaitable[object]], token: str | None = None) -> None:
+    async def with_channel() -> None:
+        channel = world.channel(token)
+        try:
+            async with asyncio.timeout(WAIT_S):
+                await work(channel)
+        finally:
+            await channel.close()
+
+    asyncio.run(with_channel())
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(WAIT_S):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+def test_the_request_arrives_whole_and_the_answer_comes_back(world: World) -> None:
+    calls = Calls(answer=lambda request: bytes(range(256)) * 100)
+    server = world.serve(calls.handle, calls.cancel)
+
+    async def work(channel: QueryChannel) -> None:
+        assert await channel.call(server, query(7, context=b"\x00\xff\n"), 5.0) == bytes(range(256)) * 100
+        assert calls.seen[0] == ServerRequest(RequestKind.QUERY, 7, 10_000, "Broker_a_1", "alice", "flights_OFFLINE", ("s0", "s1"), b"\x00\xff\n")
+        assert 0 < calls.deadlines_s[0] <= 5.0
+
+    run(world, work)
+
+
+def test_an_empty_answer_is_an_answer(world: World) -> None:
+    calls = Calls(answer=lambda request: b"")
+    server = world.serve(calls.handle, calls.cancel)
+
+    async def work(channel: QueryChannel) -> None:
+        assert await channel.call(server, query(), 5.0) == b""
+
+    run(world, work)
+
+
+def test_answers_over_four_megabytes_pass(world: World) -> None:
+    calls = Calls(answer=lambda request: b"x" * (6 << 20))
+    server = world.serve(calls.handle, calls.cancel)
+
+    async def work(channel: QueryChannel) -> None:
+        assert len(await channel.call(server, query(), 5.0)) == 6 << 20
+
+    run(world, work)
+
+
+def test_the_deadline_is_the_lesser_of_call_and_request(world: World) -> None:
+    calls = Calls()
+    server = world.serve(calls.handle, calls.cancel)
+
+    async def work(channel: QueryChannel) -> None:
+        await channel.call(server, query(timeout_ms=50), 5.0)
+        assert 0 < calls.deadlines_s[0] <= 0.05
+
+    run(world, work)
+
+
+def test_a_refused_connection_is_unreachable_and_another_server_still_answers(world: World) -> None:
+    calls = Calls()
+    dead, alive = world.serve(calls.handle, calls.cancel), world.serve(calls.handle, calls.cancel)
+
+    async def work(channel: QueryChannel) -> None:
+        world.kill(dead)
+        with pytest.raises(ServerUnreachableError) as caught:
+            await channel.call(dead, query(), 5.0)
+        assert caught.value.code == 425 and caught.value.retriable
+        assert await channel.call(alive, query(), 5.0) == b"answer"
+
+    run(world, work)
+
+
+def test_a_slow_server_is_not_responding_and_learns_that_nobody_waits(world: World) -> None:
+    release = threading.Event()
+
+    def slow(request: bytes) -> bytes:
+        release.wait(WAIT_S)
+        return b"late"
+
+    calls = Calls(answer=slow)
+    server = world.serve(calls.handle, calls.cancel)
+
+    async def work(channel: QueryChannel) -> None:
+        try:
+            with pytest.raises(ServerNotRespondingError) as caught:
+                await channel.call(server, query(42), 0.2)
+            assert caught.value.code == 427
+            await until(calls.cancel_seen.is_set)
+            assert calls.cancelled == [("Broker_a_1", 42)]
+        finally:
+            release.set()
+
+    run(world, work)
+
+
+def test_a_cancelled_task_ends_the_query_on_the_server(world: World) -> None:
+    release = threading.Event()
+    calls = Calls(answer=lambda request: b"late" if release.wait(WAIT_S) else b"never")
+    server = world.serve(calls.handle, calls.cancel)
+
+    async def work(channel: QueryChannel) -> None:
+        task = asyncio.ensure_future(channel.call(server, query(9), 5.0))
+        try:
+            await until(lambda: bool(calls.seen))
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            await until(calls.cancel_seen.is_set)
+            assert calls.cancelled == [("Broker_a_1", 9)]
+        finally:
+            release.set()
+
+    run(world, work)
+
+
+def test_an_answered_query_is_not_cancelled(world: World) -> None:
+    calls = Calls()
+    server = world.serve(calls.handle, calls.cancel)
+
+    async def work(channel: QueryChannel) -> None:
+        for request_id in range(20):
+            await channel.call(server, query(request_id), 5.0)
+
+    run(world, work)
+    assert calls.cancelled == []
+
+
+def test_a_cancel_call_names_broker_and_request_even_when_all_query_threads_are_busy(world: World) -> None:
+    release = threading.Event()
+    calls = Calls(answer=lambda request: b"done" if release.wait(WAIT_S) else b"never")
+    server = world.serve(calls.handle, calls.cancel, concurrent_max=2)
+
+    async def work(channel: QueryChannel) -> None:
+        busy = [asyncio.ensure_future(channel.call(server, query(i), 5.0)) for i in range(2)]
+        try:
+            await until(lambda: len(calls.seen) == 2)
+            assert await channel.call(server, encode_cancel("Broker_a_1", 1), 5.0) == b""
+            assert calls.cancelled == [("Broker_a_1", 1)]
+        finally:
+            release.set()
+        assert await asyncio.gather(*busy) == [b"done", b"done"]
+
+    run(world, work)
+
+
+def test_calls_beyond_the_capacity_are_refused_with_211_and_the_others_answered(world: World) -> None:
+    release = threading.Event()
+    calls = Calls(answer=lambda request: b"done" if release.wait(WAIT_S) else b"never")
+    server = world.serve(calls.handle, calls.cancel, concurrent_max=2)
+
+    async def work(channel: QueryChannel) -> None:
+        busy = [asyncio.ensure_future(channel.call(server, query(i), 5.0)) for i in range(2)]
+        try:
+            await until(lambda: len(calls.seen) == 2)
+            with pytest.raises(OutOfCapacityError) as caught:
+                await channel.call(server, query(3), 5.0)
+            assert caught.value.code == 211
+        finally:
+            release.set()
+        assert await asyncio.gather(*busy) == [b"done", b"done"]
+        assert await channel.call(server, query(4), 5.0) == b"done"
+
+    run(world, work)
+
+
+def test_errors_cross_as_code_message_and_context(world: World) -> None:
+    def fail(request: bytes) -> bytes:
+        raise UnknownColumnError("no column 'pricee' in table 'orders'", table="orders", secret=object())
+
+    calls = Calls(answer=fail)
+    server = world.serve(calls.handle, calls.cancel)
+
+    async def work(channel: QueryChannel) -> None:
+        with pytest.raises(UnknownColumnError) as caught:
+            await channel.call(server, query(), 5.0)
+        assert (caught.value.code, caught.value.message) == (710, "no column 'pricee' in table 'orders'")
+        assert caught.value.context == {"table": "orders", "server": server.instance}
+
+    run(world, work)
+
+
+def test_an_error_with_a_huge_message_is_cut_not_lost(world: World) -> None:
+    def fail(request: bytes) -> bytes:
+        raise QueryExecutionError("é€" * 100_000, detail="x" * 100)
+
+    calls = Calls(answer=fail)
+    server = world.serve(calls.handle, calls.cancel)
+
+    async def work(channel: QueryChannel) -> None:
+        with pytest.raises(QueryExecutionError) as caught:
+            await channel.call(server, query(), 5.0)
+        assert caught.value.code == 200 and 300 <= len(caught.value.message) <= 2000
+
+    run(world, work)
+
+
+def test_an_unforeseen_fault_shows_an_id_and_no_internals(world: World) -> None:
+    def fail(request: bytes) -> bytes:
+        raise ZeroDivisionError("/secret/path")
+
+    calls = Calls(answer=fail)
+    server = world.serve(calls.handle, calls.cancel)
+
+    async def work(channel: QueryChannel) -> None:
+        with pytest.raises(ServerFaultError, match=r"internal error [0-9a-f]{12}") as caught:
+            await channel.call(server, query(), 5.0)
+        assert "/secret" not in str(caught.value) and not caught.value.retriable
+        assert isinstance(caught.value, RemoteError)
+
+    run(world, work)
+
+
+@pytest.mark.parametrize("token", [None, "b" * 32], ids=["none", "wrong"])
+def test_without_the_cluster_token_a_server_answers_nothing(world: World, token: str | None) -> None:
+    calls = Calls()
+    server = world.serve(calls.handle, calls.cancel, token="a" * 32)
+
+    async def work(channel: QueryChannel) -> None:
+        for request in (query(), encode_cancel("Broker_a_1", 1)):
+            with pytest.raises(AccessDeniedError):
+                await channel.call(server, request, 5.0)
+
+    run(world, work, token=token)
+    assert calls.seen == [] and calls.cancelled == []
+
+
+def test_with_the_cluster_token_a_server_answers(world: World) -> None:
+    calls = Calls()
+    server = world.serve(calls.handle, calls.cancel, token="a" * 32)
+
+    async def work(channel: QueryChannel) -> None:
+        assert await channel.call(server, query(), 5.0) == b"answer"
+
+    run(world, work, token="a" * 32)
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "expected"),
+    [
+        (b"PQR1\x02" + query()[5:], "found version 2, supported 1"),
+        (b"", "no request"),
+        (b"GET / HTTP/1.1\r\n\r\n" + bytes(40), "no request"),
+        (query()[:-1], "says that it has"),
+        (query() + b"x", "says that it has"),
+    ],
+    ids=["other protocol", "empty", "foreign", "short", "long"],
+)
+def test_what_is_no_request_of_this_protocol_is_refused_by_name(world: World, request_bytes: bytes, expected: str) -> None:
+    calls = Calls()
+    server = world.serve(calls.handle, calls.cancel)
+
+    async def work(channel: QueryChannel) -> None:
+        with pytest.raises(PinotError, match=expected):
+            await channel.call(server, request_bytes, 5.0)
+        assert await channel.call(server, query(), 5.0) == b"answer"
+
+    run(world, work)
+    assert len(calls.seen) == 1
+
+
+def test_calls_on_a_closed_channel_are_unreachable(world: World) -> None:
+    calls = Calls()
+    server = world.serve(calls.handle, calls.cancel)
+
+    async def work(channel: QueryChannel) -> None:
+        await channel.close()
+        with pytest.raises(ServerUnreachableError):
+            await channel.call(server, query(), 5.0)
+
+    run(world, work)
+
+
+def test_many_calls_at_once_each_get_their_own_answer(world: World) -> None:
+    calls = Calls(answer=lambda request: decode_request(request).context)
+    server = world.serve(calls.handle, calls.cancel, concurrent_max=200)
+
+    async def work(channel: QueryChannel) -> None:
+        answers = await asyncio.gather(*(channel.call(server, query(i, context=b"%d" % i), 8.0) for i in range(200)))
+        assert answers == [b"%d" % i for i in range(200)]
+
+    run(world, work)
