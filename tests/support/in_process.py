@@ -116,3 +116,7 @@ class InProcessCluster:
     async def _send(self, server: str, request: QueryRequest, timeout_s: float) -> PartialResult:
         answer = await asyncio.to_thread(self.services[server].answer, request, timeout_s)
         return PartialResult.from_bytes(answer)
+
+
+def _scheduler() -> QueryScheduler:
+    return QueryScheduler(CLOCK, concurrent_max=8, queue_max=100)

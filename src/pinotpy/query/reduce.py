@@ -1,0 +1,197 @@
+"""From merged state columns to the whole answer: finish, HAVING over all groups, ORDER BY, LIMIT.
+
+PQL answers a GROUP BY with one list per aggregation, each with its own best groups (largest first; MIN and MINMV smallest
+first); groups that tie at the cut are chosen by their keys, so that the answer does not depend on who delivered first.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pinotpy.data_types import DataType
+from pinotpy.errors import InvalidQueryError
+from pinotpy.functions.spec import function_named
+from pinotpy.pql.ast import Call, Dialect, Expression, Identifier, Literal
+from pinotpy.pql.printer import print_expression
+from pinotpy.query.context import AggregationRef, OutputColumn, QueryContext, QueryKind
+from pinotpy.query.ordering import SortKey, order_indices
+from pinotpy.query.partial import PartialResult
+from pinotpy.query.post_aggregation import Groups, evaluate, select_groups
+from pinotpy.query.reduced import GroupList, ReducedResult, ResultColumn, ResultType
+from pinotpy.query.result_types import argument_of, columns_by_name, result_type
+
+_SMALLEST_FIRST = frozenset({"min", "minmv"})
+
+
+def reduce_partials(context: QueryContext, partial: PartialResult) -> ReducedResult:
+    """The answer from the one partial result that everything was merged into (combine.merge_partials)."""
+    match context.kind:
+        case QueryKind.SELECTION | QueryKind.DISTINCT:
+            return _rows(context, partial.rows)
+        case QueryKind.AGGREGATION:
+            return _aggregation(context, partial.rows)
+        case QueryKind.GROUP_BY:
+            return _group_by(context, partial.rows)
+
+
+# --- rows ----------------------------------------------------------------------------------------------------------
+
+
+def _rows(context: QueryContext, rows: pa.Table | None) -> ReducedResult:
+    """Selections and DISTINCT: merged rows are in order already; the offset is cut off here, once."""
+    columns = columns_by_name(context)
+    types = [result_type(column.expression, columns) for column in context.output]
+    if rows is None:
+        return ReducedResult(context.kind, tuple(ResultColumn(c.name, t, _empty(t)) for c, t in zip(context.output, types, strict=True)))
+    kept = rows.slice(context.offset, context.limit)
+    out = [ResultColumn(c.name, t, kept.column(f"o{i}").combine_chunks()) for i, (c, t) in enumerate(zip(context.output, types, strict=True))]
+    return ReducedResult(context.kind, tuple(out))
+
+
+def _empty(kind: ResultType) -> pa.Array:
+    arrow = pa.null() if kind.data_type is None else kind.data_type.arrow
+    return pa.array([], arrow if kind.single_value else pa.list_(arrow))
+
+
+# --- aggregations --------------------------------------------------------------------------------------------------
+
+
+def _aggregation(context: QueryContext, rows: pa.Table | None) -> ReducedResult:
+    """One row, also when nothing matched (SQL's LIMIT 0 leaves none)."""
+    values = _finished(context, rows)
+    groups = Groups({}, tuple(values), 1)
+    kept = 0 if context.dialect is Dialect.SQL and context.limit == 0 else 1
+    if context.having is not None and context.dialect is Dialect.SQL:
+        kept = min(kept, int(select_groups(context.having, groups)[0]))
+    return ReducedResult(context.kind, tuple(_output(context, column, groups, slice(0, kept)) for column in context.output))
+
+
+def _finished(context: QueryContext, rows: pa.Table | None) -> list[pa.Array]:
+    """The value column of every aggregation. Without rows: one row of nothing seen."""
+    columns = columns_by_name(context)
+    values = []
+    for index, aggregation in enumerate(context.aggregations):
+        function = function_named(aggregation.function)
+        if rows is None:
+            states = function.nothing_seen(argument_of(aggregation.args, columns))
+        else:
+            states = [rows.column(name).combine_chunks() for name in rows.column_names if name.startswith(f"a{index}_")]
+        values.append(function.finish(states, null_handling=context.null_handling))
+    return values
+
+
+def _output(context: QueryContext, column: OutputColumn, groups: Groups, rows: slice | NDArray[np.int64]) -> ResultColumn:
+    values = evaluate(column.expression, groups)
+    taken = values[rows] if isinstance(rows, slice) else values.take(pa.array(rows))
+    return ResultColumn(column.name, _output_type(context, column.expression, values), taken)
+
+
+def _output_type(context: QueryContext, expression: Expression | AggregationRef, values: pa.Array) -> ResultType:
+    match expression:
+        case AggregationRef(index=index) | Call(name="$agg", args=(Literal(value=int(index)),)):
+            return ResultType(function_named(context.aggregations[index].function).result_type)
+        case Call(name="case" | "cast"):
+            return ResultType(None, unknown_name="OBJECT")
+        case Call() if expression not in context.group_by and pa.types.is_boolean(values.type):
+            return ResultType(DataType.BOOLEAN)
+        case Identifier() if expression in context.group_by:
+            found = result_type(expression, columns_by_name(context))
+            return ResultType(found.data_type)  # a multi-value group column shows one value a group
+        case _:
+            return result_type(expression, columns_by_name(context))
+
+
+# --- groups --------------------------------------------------------------------------------------------------------
+
+
+def _group_by(context: QueryContext, rows: pa.Table | None) -> ReducedResult:
+    if rows is None:
+        return _no_groups(context)
+    keys = {expression: rows.column(f"k{i}").combine_chunks() for i, expression in enumerate(context.group_by)}
+    groups = Groups(keys, tuple(_finished(context, rows)), rows.num_rows)
+    if context.having is not None:
+        groups = _take(groups, np.flatnonzero(select_groups(context.having, groups)))
+    if _has_own_lists(context):
+        return ReducedResult(context.kind, (), tuple(_group_list(context, column, groups) for column in context.output))
+    if context.dialect is Dialect.PQL:
+        return _pql_in_common_order(context, groups)
+    order = _ordered(context, groups)[context.offset :]
+    return ReducedResult(context.kind, tuple(_output(context, column, groups, order) for column in context.output))
+
+
+def _no_groups(context: QueryContext) -> ReducedResult:
+    columns = columns_by_name(context)
+    keys = {e: _empty(ResultType(result_type(e, columns).data_type)) for e in context.group_by}
+    values = tuple(_empty(ResultType(function_named(a.function).result_type)) for a in context.aggregations)
+    groups = Groups(keys, values, 0)
+    if _has_own_lists(context):
+        return ReducedResult(context.kind, (), tuple(_group_list(context, column, groups) for column in context.output))
+    if context.dialect is Dialect.PQL:
+        return _pql_in_common_order(context, groups)
+    return ReducedResult(context.kind, tuple(_output(context, column, groups, slice(0, 0)) for column in context.output))
+
+
+def _has_own_lists(context: QueryContext) -> bool:
+    options = context.options
+    return context.dialect is Dialect.PQL and not options.group_by_mode_sql and not options.response_format_sql
+
+
+def _take(groups: Groups, rows: NDArray[np.int64]) -> Groups:
+    indices = pa.array(rows)
+    return Groups({e: v.take(indices) for e, v in groups.keys.items()}, tuple(v.take(indices) for v in groups.values), len(rows))
+
+
+def _ordered(context: QueryContext, groups: Groups) -> NDArray[np.int64]:
+    """Row numbers of the first offset + limit groups. Without ORDER BY any groups are right: the first ones met."""
+    limit = context.offset + context.limit
+    if not context.order_by:
+        return np.arange(min(limit, groups.num_rows))
+    keys = [SortKey(evaluate(o.expression, groups), o.ascending, o.nulls_last) for o in context.order_by]
+    return order_indices([*keys, *_key_order(groups)], groups.num_rows, limit)
+
+
+def _key_order(groups: Groups) -> list[SortKey]:
+    return [SortKey(values) for values in groups.keys.values()]
+
+
+def _best(context: QueryContext, column: OutputColumn, groups: Groups) -> NDArray[np.int64]:
+    """PQL: the best groups of one aggregation, best first; ties by key."""
+    smallest_first = isinstance(column.expression, AggregationRef) and context.aggregations[column.expression.index].function in _SMALLEST_FIRST
+    value = SortKey(evaluate(column.expression, groups), ascending=smallest_first)
+    return order_indices([value, *_key_order(groups)], groups.num_rows, context.limit)
+
+
+def _group_list(context: QueryContext, column: OutputColumn, groups: Groups) -> GroupList:
+    order = _best(context, column, groups)
+    return GroupList(column.name, tuple(_keys(context, groups, order)), _output(context, column, groups, order))
+
+
+def _keys(context: QueryContext, groups: Groups, order: NDArray[np.int64]) -> list[ResultColumn]:
+    names = [OutputColumn(print_expression(expression, context.dialect), expression) for expression in context.group_by]
+    return [_output(context, column, groups, order) for column in names]
+
+
+def _pql_in_common_order(context: QueryContext, groups: Groups) -> ReducedResult:
+    """PQL under groupByMode=sql and/or responseFormat=sql: one order for all; group columns come first in the table."""
+    by_sql_mode = context.options.group_by_mode_sql
+    if not by_sql_mode and len(context.output) > 1:
+        raise InvalidQueryError(
+            "a GROUP BY with several aggregations has one list per aggregation in PQL and is no table: add the option groupByMode=sql, or ask one aggregation"
+        )
+    order = _ordered(context, groups)[: context.limit] if by_sql_mode else _best(context, context.output[0], groups)
+    keys = _keys(context, groups, order)
+    values = [_output(context, column, groups, order) for column in context.output]
+    if not context.options.response_format_sql:
+        return ReducedResult(context.kind, (), tuple(GroupList(value.name, tuple(keys), value) for value in values))
+    if not by_sql_mode:
+        keys = [_as_text(key) for key in keys]
+    return ReducedResult(context.kind, (*keys, *values))
+
+
+def _as_text(column: ResultColumn) -> ResultColumn:
+    # As in the reference: without groupByMode=sql the groups of a table are text.
+    from pinotpy.query.response.values import group_texts
+
+    return ResultColumn(column.name, ResultType(DataType.STRING), pa.array(group_texts(column), pa.string()))
