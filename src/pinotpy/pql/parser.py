@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pinotpy.errors import ParseError
 from pinotpy.pql.ast import Dialect, Statement
 from pinotpy.pql.cursor import Cursor
 from pinotpy.pql.lexer import QueryText

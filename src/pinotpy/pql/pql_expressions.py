@@ -14,7 +14,32 @@ from pinotpy.pql.expressions import ARITHMETIC, COMPARISONS, IS, MATCH, Expressi
 from pinotpy.pql.lexer import END, QUOTED, STRING, WORD, QueryText, Token
 from pinotpy.pql.literals import double_literal
 
-KEYWORDS = frozenset("AND AS ASC BETWEEN BY DESC FROM GROUP HAVING IN IS NULL LIMIT NOT OR REGEXP_LIKE TEXT_MATCH ORDER SELECT TOP WHERE OPTION".split())
+KEYWORDS = frozenset(
+    [
+        "AND",
+        "AS",
+        "ASC",
+        "BETWEEN",
+        "BY",
+        "DESC",
+        "FROM",
+        "GROUP",
+        "HAVING",
+        "IN",
+        "IS",
+        "NULL",
+        "LIMIT",
+        "NOT",
+        "OR",
+        "REGEXP_LIKE",
+        "TEXT_MATCH",
+        "ORDER",
+        "SELECT",
+        "TOP",
+        "WHERE",
+        "OPTION",
+    ]
+)
 _INFIX = frozenset({"plus", "minus", "times", "divide", "mod", "concat"})
 _CONDITIONS = frozenset({"and", "or", "not", "in", "not_in", "between", "is_null", "is_not_null", "regexp_like", "text_match", *COMPARISONS.values()})
 _LOGIC = frozenset({"and", "or", "not", "in", "not_in", "between", "is_null", "is_not_null"})

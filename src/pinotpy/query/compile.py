@@ -1,0 +1,52 @@
+"""Statement + schema → QueryContext: names checked, defaults applied, kind decided.
+
+Reading order: this file, compile_pql or compile_sql (one per dialect), compile_columns, compile_aggregations, compile_filter, rewrite/.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pinotpy.errors import InvalidQueryError
+from pinotpy.pql.ast import Dialect, Literal, Statement
+from pinotpy.query.compile_columns import ColumnResolver, TableSchema
+from pinotpy.query.compile_pql import PqlCompiler
+from pinotpy.query.context import QueryContext, QueryKind, QueryOptions
+
+RESPONSE_ROWS_MAX: Final = 2**31 - 1
+
+
+def compile_query(
+    statement: Statement,
+    schema: TableSchema,
+    options: QueryOptions,
+    *,
+    null_handling: bool,
+    case_insensitive: bool | None = None,
+    response_rows_max: int = RESPONSE_ROWS_MAX,
+) -> QueryContext:
+    """Compile a statement against the schema of its table.
+
+    Args:
+        schema: the table's schema (config.schema.Schema).
+        null_handling: SQL nulls (True) or default values; PQL always means default values.
+        case_insensitive: whether names of columns match regardless of letter case; by default in SQL, not in PQL.
+        response_rows_max: the broker's ceiling for LIMIT and TOP.
+
+    Raises:
+        UnknownColumnError: (710) with the nearest name and where it stands.
+        InvalidQueryError: (700) a query that cannot mean anything, or a LIMIT or TOP above the ceiling.
+        ParseError: (150) what the reference calls a parsing fault and only the schema or the whole statement shows.
+        QueryExecutionError: (200) what the reference finds only while running, such as an aggregation in WHERE.
+    """
+    for name, count in (("LIMIT", statement.limit), ("TOP", statement.top)):
+        if count is not None and count > response_rows_max:
+            raise InvalidQueryError(f"Value for '{name}' ({count}) exceeds maximum allowed value of {response_rows_max}")
+    folded = statement.dialect is Dialect.SQL if case_insensitive is None else case_insensitive
+    resolver = ColumnResolver(schema, statement.table, case_insensitive=folded)
+    return PqlCompiler(statement, resolver, options, null_handling=False).compile()
+
+
+def is_constant_query(context: QueryContext) -> bool:
+    """Whether the answer is the literals of the select list, with no server asked: SELECT 1, 'a'."""
+    return context.kind is QueryKind.SELECTION and all(isinstance(column.expression, Literal) for column in context.output)

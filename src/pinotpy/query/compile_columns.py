@@ -1,0 +1,112 @@
+"""Names in expressions to columns of the schema, in the schema's spelling, and the list of columns that a query reads."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from difflib import get_close_matches
+from typing import Final, Protocol
+
+from pinotpy.data_types import DataType
+from pinotpy.errors import UnknownColumnError
+from pinotpy.names import raw_table_name
+from pinotpy.pql.ast import Call, Expression, Identifier
+from pinotpy.query.context import ColumnRef
+
+VIRTUAL_COLUMNS: Final = {"$docId": DataType.INT, "$segmentName": DataType.STRING, "$hostName": DataType.STRING}
+
+
+class ColumnSpec(Protocol):
+    """What compiling needs of config.field_spec.FieldSpec."""
+
+    @property
+    def data_type(self) -> DataType: ...
+    @property
+    def single_value(self) -> bool: ...
+
+
+class TableSchema(Protocol):
+    """What compiling needs of config.schema.Schema."""
+
+    @property
+    def field_specs(self) -> dict[str, ColumnSpec]: ...
+
+
+class ColumnResolver:
+    """Resolves names against one schema and remembers the columns that were read, in order of appearance."""
+
+    def __init__(self, schema: TableSchema, table: str, *, case_insensitive: bool) -> None:
+        self._case_insensitive = case_insensitive
+        self._columns = {name: ColumnRef(name, spec.data_type, spec.single_value) for name, spec in schema.field_specs.items()}
+        self._known = self._columns | {name: ColumnRef(name, data_type) for name, data_type in VIRTUAL_COLUMNS.items()}
+        self._folded = {name.lower(): name for name in self._known} if case_insensitive else {}
+        self._prefixes = {table, raw_table_name(table)}
+        self._read: dict[str, ColumnRef] = {}
+
+    def find(self, name: str) -> ColumnRef | None:
+        """The column that a written name means; None if the table has none of it. A prefix `table.` is cut off."""
+        found = self._known.get(name)
+        if found is None and self._case_insensitive:
+            found = self._known.get(self._folded.get(name.lower(), ""))
+        if found is None and "." in name:
+            prefix, _, rest = name.partition(".")
+            folded = {p.lower() for p in self._prefixes} if self._case_insensitive else self._prefixes
+            if (prefix.lower() if self._case_insensitive else prefix) in folded:
+                return self.find(rest)
+        return found
+
+    def column(self, identifier: Identifier) -> ColumnRef:
+        """The column of an identifier, not counted as read; raises UnknownColumnError."""
+        found = self.find(identifier.name)
+        if found is None:
+            raise self._unknown(identifier)
+        return found
+
+    def resolve(self, expression: Expression) -> Expression:
+        """The expression with every name in the schema's spelling; its columns count as read."""
+        if isinstance(expression, Identifier):
+            column = self.column(expression)
+            self._read.setdefault(column.name, column)
+            return expression if column.name == expression.name else Identifier(column.name, expression.position)
+        return self._inside(expression, read=True)
+
+    def spell(self, expression: Expression) -> Expression:
+        """Like `resolve`, without counting the columns as read: for clauses that are checked and then ignored."""
+        if isinstance(expression, Identifier):
+            column = self.column(expression)
+            return expression if column.name == expression.name else Identifier(column.name, expression.position)
+        return self._inside(expression, read=False)
+
+    def _inside(self, expression: Expression, *, read: bool) -> Expression:
+        if not isinstance(expression, Call):
+            return expression
+        walk = self.resolve if read else self.spell
+        condition = None if expression.filter is None else walk(expression.filter)
+        return replace(expression, args=tuple([walk(arg) for arg in expression.args]), filter=condition)
+
+    def physical_columns(self) -> list[Identifier]:
+        """`SELECT *`: the columns sorted by name, capitals first, without virtual ones."""
+        return [Identifier(name) for name in sorted(self._columns) if not name.startswith("$")]
+
+    def is_multi_value(self, expression: Expression) -> bool:
+        """Whether the expression is a multi-value column."""
+        if not isinstance(expression, Identifier):
+            return False
+        column = self.find(expression.name)
+        return column is not None and not column.single_value
+
+    def read_columns(self) -> tuple[ColumnRef, ...]:
+        """The columns read so far, in order of first appearance."""
+        return tuple(self._read.values())
+
+    def _unknown(self, identifier: Identifier) -> UnknownColumnError:
+        name = identifier.name
+        known = list(self._columns) if not name.startswith("$") else list(VIRTUAL_COLUMNS)
+        near = [c for c in known if c.lower() == name.lower()] or get_close_matches(name, known, n=1, cutoff=0.6)
+        shown = name if len(name) <= 80 else name[:80] + "…"
+        position = identifier.position
+        if near:
+            hint = f"did you mean '{near[0]}'?"
+        else:
+            hint = f"the table has {', '.join(sorted(known)[:10])}{' …' if len(known) > 10 else ''}"
+        message = f"Unknown columnName '{shown}' found in the query (line {position.line}, column {position.column}); {hint}"
+        return UnknownColumnError(message, column=shown, line=position.line, position=position.column)

@@ -1,0 +1,249 @@
+"""Conditions (calls of equals, and, in, …) to a tree of predicates with literals on the right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from pinotpy.data_types import DataType
+from pinotpy.errors import InvalidQueryError, ParseError
+from pinotpy.pql.ast import Call, Dialect, Expression, Identifier, Literal, Position
+from pinotpy.query.context import And, Bound, Comparison, Constant, ExpressionPredicate, Filter, LiteralValue, Not, Or, Predicate
+from pinotpy.query.rewrite.fold import fold_constants
+from pinotpy.query.rewrite.merge_equalities import simplify_filter
+
+_FLIPPED: Final = {
+    "equals": "equals",
+    "not_equals": "not_equals",
+    "less_than": "greater_than",
+    "less_than_or_equal": "greater_than_or_equal",
+    "greater_than": "less_than",
+    "greater_than_or_equal": "less_than_or_equal",
+}
+_TEXT_TYPES: Final = (DataType.STRING, DataType.JSON)
+MULTI_STAGE: Final = "It seems that the query is only supported by the multi-stage query engine"
+
+
+def position_text(position: Position) -> str:
+    """` at line 1, column 5`, as all messages end."""
+    return f" at line {position.line}, column {position.column}"
+
+
+def parse_error(message: str, position: Position) -> ParseError:
+    """A ParseError (150) found while compiling."""
+    return ParseError(message + position_text(position), line=position.line, column=position.column)
+
+
+class FilterCompiler:
+    """Compiles resolved conditions.
+
+    Args:
+        type_of: type of a column by name, None for all else (aggregations in HAVING).
+        null_handling: whether IS TRUE and its like must tell unknown from false.
+    """
+
+    def __init__(self, dialect: Dialect, type_of: Callable[[str], DataType | None], *, null_handling: bool) -> None:
+        self._dialect = dialect
+        self._type_of = type_of
+        self._null_handling = null_handling
+
+    def compile(self, condition: Expression) -> Filter | None:
+        """The filter in plain form; None if it is always true.
+
+        Raises:
+            ParseError: (150) what neither dialect has, such as x = NULL.
+            InvalidQueryError: (700) LIKE over numbers.
+        """
+        simple = simplify_filter(self._filter(fold_constants(condition)))
+        return None if simple == Constant(True) else simple
+
+    def _filter(self, node: Expression) -> Filter:
+        if isinstance(node, Literal):
+            return self._constant(node)
+        if isinstance(node, Identifier):
+            return Predicate(node, Comparison.EQ, (True,))
+        if not isinstance(node, Call):
+            raise parse_error("expected a condition, found *", node.position)
+        name, args = node.name, node.args
+        if name in ("and", "or") and args:
+            children = tuple([self._filter(arg) for arg in args])
+            return And(children) if name == "and" else Or(children)
+        if name == "not" and len(args) == 1:
+            return Not(self._filter(args[0]))
+        if name in _FLIPPED and len(args) == 2:
+            return self._compare(name, args[0], args[1], node)
+        build = _BUILDERS.get(name)
+        return ExpressionPredicate(node) if build is None else build(self, node)
+
+    def _constant(self, literal: Literal) -> Filter:
+        if isinstance(literal.value, bool) or literal.value is None:
+            return Constant(bool(literal.value))
+        if literal.is_string:
+            return Constant(literal.text.lower() == "true" or literal.text == "1")
+        return Constant(literal.value != 0)
+
+    def _compare(self, name: str, left: Expression, right: Expression, node: Call) -> Filter:
+        if isinstance(left, Literal) and not isinstance(right, Literal):
+            name, left, right = _FLIPPED[name], right, left
+        if isinstance(left, Literal):
+            # Two literals of kinds that folding does not compare, such as 1 = 'a'.
+            if left.value is None or (isinstance(right, Literal) and right.value is None):
+                return Constant(False)
+            raise parse_error("expected a column or two literals of one kind beside the comparison", node.position)
+        if not isinstance(right, Literal):
+            return ExpressionPredicate(Call(name, (left, right), position=node.position))
+        if right.value is None:
+            raise parse_error(f"SQLParsingError: {MULTI_STAGE}; = NULL is never true, write IS NULL or IS NOT NULL", node.position)
+        if isinstance(right.value, bool) and isinstance(left, Call) and left.name in _CONDITION_NAMES and name in ("equals", "not_equals"):
+            inner = self._filter(left)
+            return inner if right.value is (name == "equals") else Not(inner)
+        value = right.value
+        if name == "equals":
+            return Predicate(left, Comparison.EQ, (value,))
+        if name == "not_equals":
+            return Predicate(left, Comparison.NOT_EQ, (value,))
+        bound = Bound(value, name.endswith("_or_equal"))
+        if name.startswith("greater"):
+            return Predicate(left, Comparison.RANGE, lower=bound)
+        return Predicate(left, Comparison.RANGE, upper=bound)
+
+    # --- one method per kind of predicate ------------------------------------------------------------------------------
+
+    def _between(self, node: Call) -> Filter:
+        if len(node.args) != 3:
+            raise parse_error(f"expected BETWEEN to have a value and two bounds, found {len(node.args)} arguments", node.position)
+        left, low, high = node.args
+        lower, upper = self._literal(low, node), self._literal(high, node)
+        if isinstance(left, Literal):
+            both = Call("and", (Call("less_than_or_equal", (low, left)), Call("less_than_or_equal", (left, high))))
+            return self._filter(fold_constants(both))
+        return Predicate(left, Comparison.RANGE, lower=Bound(lower, True), upper=Bound(upper, True))
+
+    def _in(self, node: Call) -> Filter:
+        if len(node.args) < 2:
+            raise parse_error("expected IN to have a value and a list", node.position)
+        values = tuple([self._literal(arg, node) for arg in node.args[1:]])
+        comparison = Comparison.IN if node.name == "in" else Comparison.NOT_IN
+        left = node.args[0]
+        if isinstance(left, Literal):
+            found = any(type(value) is type(left.value) and value == left.value for value in values)
+            return Constant(found is (comparison is Comparison.IN))
+        return Predicate(left, comparison, values)
+
+    def _literal(self, expression: Expression, node: Call) -> LiteralValue:
+        if not isinstance(expression, Literal) or expression.value is None:
+            word = node.name.upper().replace("_", " ")
+            hint = "write IS NULL beside the list" if isinstance(expression, Literal) else "compare columns with =, < or > one by one"
+            raise parse_error(f"SQLParsingError: {MULTI_STAGE}; expected literals after {word}; {hint}", expression.position)
+        return expression.value
+
+    def _like(self, node: Call) -> Filter:
+        if len(node.args) not in (2, 3):
+            raise parse_error(f"expected {node.name.upper()} to have a value and a pattern, found {len(node.args)} arguments", node.position)
+        pattern = self._pattern(node)
+        escape = "\\"
+        if len(node.args) == 3:
+            third = node.args[2]
+            if not isinstance(third, Literal) or len(third.text) != 1:
+                raise parse_error("expected one character after ESCAPE", third.position)
+            escape = third.text
+        return Predicate(node.args[0], Comparison.LIKE, (pattern,), flags="i", escape=escape)
+
+    def _regexp_like(self, node: Call) -> Filter:
+        if len(node.args) not in (2, 3):
+            raise parse_error(f"expected REGEXP_LIKE to have a value and a pattern, found {len(node.args)} arguments", node.position)
+        flags = "i" if self._dialect is Dialect.PQL else ""
+        pattern = self._pattern(node)
+        if len(node.args) == 3:
+            third = node.args[2]
+            if not isinstance(third, Literal) or third.text not in ("i", "c"):
+                raise InvalidQueryError("expected 'i' (ignore case) or 'c' (case counts) as third argument of REGEXP_LIKE" + position_text(third.position))
+            flags = "i" if third.text == "i" else ""
+        return Predicate(node.args[0], Comparison.REGEXP_LIKE, (pattern,), flags=flags)
+
+    def _text_match(self, node: Call) -> Filter:
+        if len(node.args) < 2:
+            raise parse_error("expected TEXT_MATCH to have a column and a search text", node.position)
+        return Predicate(node.args[0], Comparison.TEXT_MATCH, (self._pattern(node),))
+
+    def _pattern(self, node: Call) -> str:
+        left, pattern = node.args[0], node.args[1]
+        if not isinstance(pattern, Literal) or pattern.value is None:
+            raise parse_error(f"SQLParsingError: {MULTI_STAGE}; expected a pattern in single quotes in {node.name.upper()}", pattern.position)
+        if self._dialect is Dialect.SQL and isinstance(left, Identifier):
+            data_type = self._type_of(left.name)
+            if data_type is not None and data_type not in _TEXT_TYPES:
+                hint = f"CAST({left.name} AS VARCHAR) makes it text"
+                raise InvalidQueryError(f"Unsupported data type: {data_type}: {node.name.upper()} needs text; {hint}" + position_text(left.position))
+        return pattern.text
+
+    def _null(self, node: Call) -> Filter:
+        (left,) = self._one(node)
+        if isinstance(left, Literal):
+            return Constant((left.value is None) is (node.name == "is_null"))
+        return Predicate(left, Comparison.IS_NULL if node.name == "is_null" else Comparison.IS_NOT_NULL)
+
+    def _truth(self, node: Call) -> Filter:
+        """IS [NOT] TRUE and IS [NOT] FALSE: never unknown themselves."""
+        (left,) = self._one(node)
+        wanted = node.name.endswith("_true")
+        negative = "_not_" in node.name
+        if isinstance(left, Literal):
+            return Constant((left.value is wanted) is not negative)
+        if not self._null_handling:
+            inner = self._filter(left)
+            return inner if wanted is not negative else Not(inner)
+        if not isinstance(left, Identifier):
+            return ExpressionPredicate(node)
+        same = Predicate(left, Comparison.EQ, (wanted,))
+        if negative:
+            return Or((Predicate(left, Comparison.IS_NULL), Predicate(left, Comparison.NOT_EQ, (wanted,))))
+        return And((Predicate(left, Comparison.IS_NOT_NULL), same))
+
+    def _distinct_from(self, node: Call) -> Filter:
+        """IS [NOT] DISTINCT FROM: nulls are equal to each other and to nothing else."""
+        if len(node.args) != 2:
+            raise parse_error("expected two values beside IS DISTINCT FROM", node.position)
+        left, right = node.args
+        if isinstance(left, Literal):
+            left, right = right, left
+        same = node.name == "is_not_distinct_from"
+        missing, present = Predicate(left, Comparison.IS_NULL), Predicate(left, Comparison.IS_NOT_NULL)
+        if isinstance(right, Literal):
+            if right.value is None:
+                return self._filter(Call("is_null" if same else "is_not_null", (left,)))
+            if isinstance(left, Literal):
+                return self._filter(fold_constants(Call("equals" if same else "not_equals", (left, right), position=node.position)))
+            if same:
+                return And((present, Predicate(left, Comparison.EQ, (right.value,))))
+            return Or((missing, Predicate(left, Comparison.NOT_EQ, (right.value,))))
+        other_missing, other_present = Predicate(right, Comparison.IS_NULL), Predicate(right, Comparison.IS_NOT_NULL)
+        compared = ExpressionPredicate(Call("equals" if same else "not_equals", (left, right), position=node.position))
+        both = And((present, other_present, compared))
+        if same:
+            return Or((And((missing, other_missing)), both))
+        return Or((And((missing, other_present)), And((present, other_missing)), both))
+
+    def _one(self, node: Call) -> tuple[Expression]:
+        if len(node.args) != 1:
+            raise parse_error(f"expected {node.name} to have one argument, found {len(node.args)}", node.position)
+        return (node.args[0],)
+
+
+_BUILDERS: Final[dict[str, Callable[[FilterCompiler, Call], Filter]]] = {
+    "between": FilterCompiler._between,
+    "in": FilterCompiler._in,
+    "not_in": FilterCompiler._in,
+    "like": FilterCompiler._like,
+    "regexp_like": FilterCompiler._regexp_like,
+    "text_match": FilterCompiler._text_match,
+    "is_null": FilterCompiler._null,
+    "is_not_null": FilterCompiler._null,
+    "is_true": FilterCompiler._truth,
+    "is_not_true": FilterCompiler._truth,
+    "is_false": FilterCompiler._truth,
+    "is_not_false": FilterCompiler._truth,
+    "is_distinct_from": FilterCompiler._distinct_from,
+    "is_not_distinct_from": FilterCompiler._distinct_from,
+}
+_CONDITION_NAMES: Final = frozenset({*_FLIPPED, *_BUILDERS, "and", "or", "not"})
