@@ -13,26 +13,9 @@ from pinotpy.query.reduced import ResultType
 
 ARITHMETIC = frozenset({"plus", "minus", "times", "divide", "mod"})
 COMPARISONS = frozenset({"equals", "not_equals", "greater_than", "greater_than_or_equal", "less_than", "less_than_or_equal"})
-CONDITIONS = COMPARISONS | frozenset(
-    [
-        "and",
-        "or",
-        "not",
-        "between",
-        "not_between",
-        "in",
-        "not_in",
-        "like",
-        "not_like",
-        "regexp_like",
-        "is_null",
-        "is_not_null",
-        "is_true",
-        "is_not_true",
-        "is_false",
-        "is_not_false",
-    ]
-)
+_BOOLEAN_OPERATORS = frozenset({"and", "or", "not", "between", "not_between", "in", "not_in", "like", "not_like", "regexp_like"})
+_TESTS = frozenset({"is_null", "is_not_null", "is_true", "is_not_true", "is_false", "is_not_false"})
+CONDITIONS = COMPARISONS | _BOOLEAN_OPERATORS | _TESTS
 
 
 def columns_by_name(context: QueryContext) -> dict[str, ColumnRef]:
