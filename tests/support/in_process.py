@@ -25,7 +25,7 @@ from pinotpy.errors import TableNotFoundError
 from pinotpy.names import split_table_name
 from pinotpy.pql.ast import Dialect
 from pinotpy.query.partial import PartialResult
-from pinotpy.rpc.wire import QueryRequest
+from pinotpy.rpc.wire import ServerRequest, encode_request
 from pinotpy.segment.builder import build_segment
 from pinotpy.segment.immutable import load_segment
 from pinotpy.server.metrics import ServerMetrics
@@ -113,8 +113,8 @@ class InProcessCluster:
         for registry in self.registries.values():
             registry.close()
 
-    async def _send(self, server: str, request: QueryRequest, timeout_s: float) -> PartialResult:
-        answer = await asyncio.to_thread(self.services[server].answer, request, timeout_s)
+    async def _send(self, server: str, request: ServerRequest, timeout_s: float) -> PartialResult:
+        answer = await asyncio.to_thread(self.services[server].handle, encode_request(request), timeout_s, "test")
         return PartialResult.from_bytes(answer)
 
 

@@ -30,7 +30,7 @@ from pinotpy.query.reduced import ReducedResult
 from pinotpy.query.response import pql as pql_response
 from pinotpy.query.response import sql as sql_response
 from pinotpy.query.response.envelope import Envelope
-from pinotpy.rpc.wire import QueryRequest
+from pinotpy.rpc.wire import FLAG_TRACE, RequestKind, ServerRequest
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ KEEPS_ROWS = frozenset({305, 425, 427})
 INLINE_REDUCE_BYTES_MAX = 256 << 10
 
 # Sends one request to one server and returns its partial result; raises RemoteError at the latest after `timeout_s`.
-SendToServer = Callable[[str, QueryRequest, float], Awaitable[PartialResult]]
+SendToServer = Callable[[str, ServerRequest, float], Awaitable[PartialResult]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,16 @@ async def _gather(broker: Broker, context: QueryContext, target: Target, number:
             timeout_s = (deadline_ns - broker.clock.monotonic_ns()) / 1e9
             if timeout_s <= 0:
                 raise ServerNotRespondingError(f"the query's time was up before '{server}' could be asked", server=server)
-            request = QueryRequest(request_id=envelope.request_id or "", table=table, segments=segments, context=encoded)
+            request = ServerRequest(
+                RequestKind.QUERY,
+                number,
+                int(timeout_s * 1000),
+                broker_id=broker.broker_id,
+                table_name_with_type=table,
+                segment_names=segments,
+                context=encoded,
+                flags=FLAG_TRACE if context.options.trace else 0,
+            )
             return await broker.send(server, request, timeout_s)
 
         selection = half.routing.select(number, excluded)

@@ -18,7 +18,7 @@ from pinotpy.query.context_codec import decode_context
 from pinotpy.query.control import QueryControl
 from pinotpy.query.execute import execute
 from pinotpy.query.partial import PartialResult, QueryException
-from pinotpy.rpc.wire import QueryRequest
+from pinotpy.rpc.wire import FLAG_TRACE, ServerRequest, decode_request
 from pinotpy.server.metrics import ServerMetrics
 from pinotpy.server.scheduler import QueryScheduler
 from pinotpy.server.tables.registry import SegmentRegistry
@@ -53,33 +53,37 @@ class QueryService:
         self._metrics = metrics
         self._kernel_threads = kernel_threads
         self._lock = threading.Lock()
-        self._running: dict[str, QueryControl] = {}
+        self._running: dict[tuple[str, int], QueryControl] = {}
 
-    def answer(self, request: QueryRequest, deadline_s: float) -> bytes:
-        """Execute one request; `deadline_s` is the time that the caller still waits, in seconds."""
+    def handle(self, content: bytes, deadline_s: float, peer: str) -> bytes:
+        """The handler of the RPC server; `deadline_s` is the time that the caller still waits, in seconds."""
+        return self.answer(decode_request(content), deadline_s).to_bytes()
+
+    def answer(self, request: ServerRequest, deadline_s: float) -> PartialResult:
+        """Execute one request."""
         start_ns = self._clock.monotonic_ns()
         timeout_s = min(deadline_s, self._limits.timeout_ms / 1000)
         deadline_ns = start_ns + int(timeout_s * 1e9)
         control = QueryControl(deadline_ns, self._limits.memory_max_bytes)
+        key = (request.broker_id, request.request_id)
         with self._lock:
-            self._running[request.request_id] = control
+            self._running[key] = control
         try:
             with self._scheduler.slot(deadline_ns):
                 partial = self._execute(request, control)
         finally:
             with self._lock:
-                self._running.pop(request.request_id, None)
+                self._running.pop(key, None)
         took_ms = (self._clock.monotonic_ns() - start_ns) / 1e6
         self._report(request, partial, took_ms)
-        return partial.to_bytes()
+        return partial
 
-    def cancel(self, request_id: str) -> bool:
-        """Stop a running query; return whether it was running."""
+    def cancel(self, broker_id: str, request_id: int) -> None:
+        """Stop a query if it runs here."""
         with self._lock:
-            control = self._running.get(request_id)
+            control = self._running.get((broker_id, request_id))
         if control is not None:
             control.cancel()
-        return control is not None
 
     def cancel_all(self) -> None:
         """Stop everything (at shutdown, when draining took too long)."""
@@ -92,9 +96,9 @@ class QueryService:
     def num_running(self) -> int:
         return len(self._running)
 
-    def _execute(self, request: QueryRequest, control: QueryControl) -> PartialResult:
+    def _execute(self, request: ServerRequest, control: QueryControl) -> PartialResult:
         context = decode_context(request.context)
-        with self._registry.acquire(request.table, request.segments) as acquired:
+        with self._registry.acquire(request.table_name_with_type, request.segment_names) as acquired:
             cpu_start_ns = time.thread_time_ns()
             start_ns = self._clock.monotonic_ns()
             threads = min(self._limits.threads, context.options.max_threads or self._limits.threads)
@@ -106,14 +110,16 @@ class QueryService:
             partial.statistics.cpu_ns += time.thread_time_ns() - cpu_start_ns
             partial.statistics.execution_ns += self._clock.monotonic_ns() - start_ns
         partial.missing_segments = list(acquired.missing)
+        if request.flags & FLAG_TRACE and not partial.trace:
+            partial.trace = [{"operator": "Server", "segments": len(acquired.segments), "took_ms": partial.statistics.execution_ns / 1e6}]
         return partial
 
-    def _report(self, request: QueryRequest, partial: PartialResult, took_ms: float) -> None:
+    def _report(self, request: ServerRequest, partial: PartialResult, took_ms: float) -> None:
         statistics = partial.statistics
-        self._metrics.query_done(request.table, took_ms, statistics, failed=bool(partial.exceptions))
+        self._metrics.query_done(request.table_name_with_type, took_ms, statistics, failed=bool(partial.exceptions))
         if partial.exceptions or took_ms >= SLOW_QUERY_MS:
             log.info(
                 "query executed request_id=%s table=%s took_ms=%.1f segments=%d docs_scanned=%d missing=%d exceptions=%s",
-                request.request_id, request.table, took_ms, statistics.num_segments_queried, statistics.num_docs_scanned,
+                request.request_id, request.table_name_with_type, took_ms, statistics.num_segments_queried, statistics.num_docs_scanned,
                 len(partial.missing_segments), [e.code for e in partial.exceptions],
             )  # fmt: skip
