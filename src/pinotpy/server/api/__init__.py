@@ -1,0 +1,1 @@
+"""The server's admin REST: what it holds, by table and segment."""
