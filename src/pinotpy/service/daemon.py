@@ -56,6 +56,7 @@ class Daemon:
         self.failure: str | None = None
         self._parts = list(parts)
         self._started: list[Part] = []
+        self._clean = True
 
     def start(self) -> None:
         """Start all parts in order. On a fault those that were started are stopped, and the fault goes on."""
@@ -72,7 +73,6 @@ class Daemon:
 
     def stop(self) -> bool:
         """Stop what was started, last first, each within its deadline. False if a part did not end: it is left behind."""
-        clean = True
         while self._started:
             part = self._started.pop()
             started_ns = time.monotonic_ns()
@@ -82,11 +82,11 @@ class Daemon:
             done.join(part.stop_timeout_s + 1.0)
             took_ms = (time.monotonic_ns() - started_ns) // 1_000_000
             if done.is_alive():
-                clean = False
+                self._clean = False
                 _log.error("part did not stop in time role=%s part=%s took_ms=%d", self.role, part.name, took_ms)
             else:
                 _log.info("part stopped role=%s part=%s took_ms=%d", self.role, part.name, took_ms)
-        return clean
+        return self._clean
 
     def fail(self, reason: str) -> None:
         """Stop the daemon with exit status 1: a part cannot go on."""
@@ -112,7 +112,7 @@ def run_daemon(role: str, parts: Callable[[Daemon], Sequence[Part]], *, ready: C
     started_ns = time.monotonic_ns()
     tune_process()
     daemon = Daemon(role)
-    restore = _catch_signals(daemon)
+    signals = _Signals(daemon)
     try:
         try:
             daemon._parts = list(parts(daemon))
@@ -120,6 +120,8 @@ def run_daemon(role: str, parts: Callable[[Daemon], Sequence[Part]], *, ready: C
             # Whatever was built at start lives as long as the process: the collector need not look at it again.
             gc.collect()
             gc.freeze()
+            tune_process()  # once more: parts import libraries when they start
+            signals.starting = False
             took_ms = (time.monotonic_ns() - started_ns) // 1_000_000
             facts = {"role": role, **ready(), "took_ms": took_ms}
             if ready_file is not None:
@@ -138,9 +140,7 @@ def run_daemon(role: str, parts: Callable[[Daemon], Sequence[Part]], *, ready: C
             _log.exception("start failed role=%s", role)
             print(f"pinotpy {role}: cannot start: {type(problem).__name__}: {problem}", file=sys.stderr, flush=True)
             return _leave(1, clean)
-        restore.starting = False
-        if not restore.asked:
-            daemon.stop_asked.wait()
+        daemon.stop_asked.wait()
         _log.info("stopping role=%s reason=%s", role, daemon.failure or "asked to")
         clean = daemon.stop()
         if ready_file is not None:
@@ -149,7 +149,7 @@ def run_daemon(role: str, parts: Callable[[Daemon], Sequence[Part]], *, ready: C
             print(f"pinotpy {role}: {daemon.failure}", file=sys.stderr, flush=True)
         return _leave(1 if daemon.failure is not None else 0, clean)
     finally:
-        restore.undo()
+        signals.undo()
 
 
 class _Signals:
@@ -172,10 +172,6 @@ class _Signals:
         self._daemon.stop_asked.set()
         if self.starting:
             raise _StopDuringStartError
-
-
-def _catch_signals(daemon: Daemon) -> _Signals:
-    return _Signals(daemon)
 
 
 def _leave(status: int, clean: bool) -> int:
@@ -208,7 +204,7 @@ def tune_process() -> None:
         pyarrow.set_io_thread_count(1)
     numba = sys.modules.get("numba")
     if numba is not None:
-        numba.set_num_threads(1)
+        numba.config.NUMBA_NUM_THREADS = 1  # set_num_threads would launch the pool that it limits
     numpy = sys.modules.get("numpy")
     if numpy is not None and numpy.__file__ is not None:
         _limit_blas(Path(numpy.__file__).parent.parent / "numpy.libs")

@@ -1,0 +1,236 @@
+"""ControllerClient: what a controller's REST offers, as methods: schemas, tables, segments, instances."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from pinotpy.client.http_calls import TIMEOUT_S, Access, Answer, HttpCalls, retrying
+from pinotpy.errors import NotFoundError, RemoteError, ServerNotRespondingError
+
+UPLOAD_TIMEOUT_S = 600.0
+POLL_MIN_S, POLL_MAX_S = 0.05, 1.0
+
+# Helix's states of a segment that answers queries.
+_SERVING = ("ONLINE", "CONSUMING")
+
+Document = Mapping[str, Any]
+
+
+class ControllerClient:
+    """Calls to one controller. Reads are repeated when the controller cannot be reached; writes are not."""
+
+    def __init__(self, url: str, access: Access | None = None, *, timeout_s: float = TIMEOUT_S) -> None:
+        self.url = url.rstrip("/")
+        self._timeout_s = timeout_s
+        self._calls = HttpCalls(access or Access(), timeout_s)
+
+    def close(self) -> None:
+        """Close kept connections."""
+        self._calls.close()
+
+    def __enter__(self) -> ControllerClient:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # --- cluster ---------------------------------------------------------------------------------------------------
+
+    def is_healthy(self) -> bool:
+        """Whether the controller says that it serves."""
+        try:
+            return self._calls.call("GET", f"{self.url}/health", timeout_s=5.0).status == 200
+        except RemoteError:
+            return False
+        except NotFoundError:
+            return False
+
+    def instances(self) -> list[str]:
+        """Ids of all instances."""
+        return [str(name) for name in self._read("/instances")["instances"]]
+
+    def instance(self, name: str) -> dict[str, Any]:
+        """The record of one instance."""
+        return dict(self._read(f"/instances/{_quoted(name)}"))
+
+    def brokers(self, table: str | None = None) -> list[str]:
+        """Ids of the brokers that serve a table; without a table those of all tenants."""
+        if table is not None:
+            return [str(name) for name in self._read(f"/brokers/tables/{_quoted(table)}")]
+        return sorted({str(name) for names in self._read("/brokers/tenants").values() for name in names})
+
+    # --- schemas ---------------------------------------------------------------------------------------------------
+
+    def schemas(self) -> list[str]:
+        """Names of all schemas."""
+        return [str(name) for name in self._read("/schemas")]
+
+    def schema(self, name: str) -> dict[str, Any]:
+        """One schema."""
+        return dict(self._read(f"/schemas/{_quoted(name)}"))
+
+    def add_schema(self, schema: Document, *, override: bool = True) -> dict[str, Any]:
+        """Add or (with `override`) replace a schema."""
+        return self._write("POST", "/schemas", schema, override=override)
+
+    def update_schema(self, name: str, schema: Document, *, reload: bool = False) -> dict[str, Any]:
+        """Replace a schema."""
+        return self._write("PUT", f"/schemas/{_quoted(name)}", schema, reload=reload)
+
+    def delete_schema(self, name: str) -> dict[str, Any]:
+        """Delete a schema that no table uses."""
+        return self._write("DELETE", f"/schemas/{_quoted(name)}")
+
+    # --- tables ----------------------------------------------------------------------------------------------------
+
+    def tables(self) -> list[str]:
+        """Names of all tables, without type suffix."""
+        return [str(name) for name in self._read("/tables")["tables"]]
+
+    def table(self, name: str) -> dict[str, Any]:
+        """Configs of a table by type: {"OFFLINE": {…}}."""
+        return dict(self._read(f"/tables/{_quoted(name)}"))
+
+    def add_table(self, config: Document) -> dict[str, Any]:
+        """Create a table."""
+        return self._write("POST", "/tables", config)
+
+    def update_table(self, name: str, config: Document) -> dict[str, Any]:
+        """Replace a table's config."""
+        return self._write("PUT", f"/tables/{_quoted(name)}", config)
+
+    def delete_table(self, name: str, *, table_type: str | None = None) -> dict[str, Any]:
+        """Delete a table with its segments."""
+        return self._write("DELETE", f"/tables/{_quoted(name)}", type=table_type)
+
+    def change_table_state(self, name: str, state: str, *, table_type: str) -> dict[str, Any]:
+        """Enable or disable a table."""
+        return self._write("PUT", f"/tables/{_quoted(name)}/state", type=table_type, state=state)
+
+    def table_size(self, name: str) -> dict[str, Any]:
+        """Sizes of a table as its servers report them."""
+        return dict(self._read(f"/tables/{_quoted(name)}/size"))
+
+    def ideal_state(self, table: str) -> dict[str, Any]:
+        """{"OFFLINE": {segment: {instance: state}}, "REALTIME": …}: what should be."""
+        return dict(self._read(f"/tables/{_quoted(table)}/idealstate"))
+
+    def external_view(self, table: str) -> dict[str, Any]:
+        """The same form: what is."""
+        return dict(self._read(f"/tables/{_quoted(table)}/externalview"))
+
+    # --- segments --------------------------------------------------------------------------------------------------
+
+    def segments(self, table: str) -> dict[str, list[str]]:
+        """Names of segments by table type."""
+        found: dict[str, list[str]] = {}
+        for entry in self._read(f"/segments/{_quoted(table)}"):
+            for table_type, names in entry.items():
+                found.setdefault(table_type, []).extend(names)
+        return found
+
+    def segment_metadata(self, table: str, segment: str) -> dict[str, Any]:
+        """The metadata of one segment."""
+        return dict(self._read(f"/segments/{_quoted(table)}/{_quoted(segment)}/metadata"))
+
+    def upload_segment(self, tar_file: Path, table: str, *, table_type: str = "OFFLINE", timeout_s: float = UPLOAD_TIMEOUT_S) -> dict[str, Any]:
+        """Upload a packed segment. The answer comes before servers have loaded it: see `wait_until_online`."""
+        with tar_file.open("rb") as stream:
+            return self._document(
+                self._calls.call(
+                    "POST",
+                    f"{self.url}/v2/segments",
+                    params={"tableName": table, "tableType": table_type},
+                    files={tar_file.name: (tar_file.name, stream, "application/octet-stream")},
+                    timeout_s=timeout_s,
+                )
+            )
+
+    def download_segment(self, table: str, segment: str, timeout_s: float = UPLOAD_TIMEOUT_S) -> bytes:
+        """The packed segment's bytes."""
+        return self._calls.call("GET", f"{self.url}/segments/{_quoted(table)}/{_quoted(segment)}", timeout_s=timeout_s).content
+
+    def delete_segment(self, table: str, segment: str) -> dict[str, Any]:
+        """Delete a segment."""
+        return self._write("DELETE", f"/segments/{_quoted(table)}/{_quoted(segment)}")
+
+    def reload_segments(self, table: str, segment: str | None = None) -> dict[str, Any]:
+        """Let servers load segments anew, after a change of indexes or schema."""
+        return self._write("POST", f"/segments/{_quoted(table)}{f'/{_quoted(segment)}' if segment else ''}/reload")
+
+    def wait_until_online(
+        self, table: str, *, segments: Sequence[str] | None = None, timeout_s: float = 60.0, progress: Callable[[int, int], None] | None = None
+    ) -> None:
+        """Wait until every replica of the table's segments (or of those named) serves: external view = ideal state.
+
+        `progress(done, all)` is called with counts of replicas. ServerNotRespondingError says which replicas are missing,
+        RemoteError which are in ERROR.
+        """
+        ends = time.monotonic() + timeout_s
+        wait_s = POLL_MIN_S
+        while True:
+            missing, failed, num_wanted = _compare(self.ideal_state(table), self.external_view(table), segments)
+            if progress is not None:
+                progress(num_wanted - len(missing) - len(failed), num_wanted)
+            if not missing and not failed:
+                return
+            if time.monotonic() + wait_s > ends:
+                shown = ", ".join((failed or missing)[:5])
+                kind = RemoteError if failed else ServerNotRespondingError
+                state = "are in ERROR" if failed else "are not online"
+                raise kind(f"{len(failed or missing)} of {num_wanted} replicas of table '{table}' {state} after {timeout_s:g} s: {shown}", table=table)
+            time.sleep(wait_s * random.uniform(0.8, 1.0))
+            wait_s = min(wait_s * 1.5, POLL_MAX_S)
+
+    # --- calls -----------------------------------------------------------------------------------------------------
+
+    def _read(self, path: str) -> Any:
+        return retrying(lambda: self._calls.call("GET", self.url + path), deadline_s=self._timeout_s).json()
+
+    def _write(self, method: str, path: str, document: Document | None = None, **params: str | bool | None) -> dict[str, Any]:
+        content = json.dumps(document).encode() if document is not None else None
+        return self._document(self._calls.call(method, self.url + path, content=content, params=params))
+
+    @staticmethod
+    def _document(answer: Answer) -> dict[str, Any]:
+        document = answer.json() if answer.content else {}
+        return document if isinstance(document, dict) else {"status": document}
+
+
+def _quoted(name: str) -> str:
+    return quote(name, safe="")
+
+
+def _compare(ideal: Document, view: Document, segments: Sequence[str] | None) -> tuple[list[str], list[str], int]:
+    """(missing, failed, number wanted) of `segment on instance`. A segment named but in no ideal state is missing."""
+    missing: list[str] = []
+    failed: list[str] = []
+    num_wanted = 0
+    named = set(segments) if segments is not None else None
+    for table_type, wanted_segments in ideal.items():
+        shown = view.get(table_type) or {}
+        for segment, replicas in (wanted_segments or {}).items():
+            if segments is not None:
+                if segment not in segments:
+                    continue
+                assert named is not None
+                named.discard(segment)
+            for instance, state in replicas.items():
+                if state not in _SERVING:
+                    continue
+                num_wanted += 1
+                found = (shown.get(segment) or {}).get(instance)
+                if found == "ERROR":
+                    failed.append(f"{segment} on {instance}")
+                elif found not in _SERVING:
+                    missing.append(f"{segment} on {instance}")
+    for segment in sorted(named or ()):
+        num_wanted += 1
+        missing.append(f"{segment} (in no ideal state)")
+    return missing, failed, num_wanted

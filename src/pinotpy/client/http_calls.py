@@ -1,0 +1,183 @@
+"""The client's HTTP: httpx behind one small class, so that importing pinotpy.client costs nothing until a call is made."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from base64 import b64encode
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pinotpy.errors import (
+    AccessDeniedError,
+    AlreadyExistsError,
+    AuthenticationError,
+    NotFoundError,
+    OutOfCapacityError,
+    PayloadTooLargeError,
+    PinotError,
+    PreconditionFailedError,
+    QuotaExceededError,
+    RemoteError,
+    ServerNotRespondingError,
+    ServerUnreachableError,
+    UserError,
+)
+
+if TYPE_CHECKING:
+    import httpx
+
+CONNECT_TIMEOUT_S = 3.0
+TIMEOUT_S = 30.0
+ATTEMPTS_MAX = 4
+BACKOFF_S, BACKOFF_MAX_S = 0.1, 2.0
+
+_BY_STATUS: dict[int, type[PinotError]] = {
+    400: UserError,
+    401: AuthenticationError,
+    403: AccessDeniedError,
+    404: NotFoundError,
+    409: AlreadyExistsError,
+    412: PreconditionFailedError,
+    413: PayloadTooLargeError,
+    429: QuotaExceededError,
+    503: OutOfCapacityError,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How to reach daemons: credentials, the CA that signs their certificates, our own certificate.
+
+    `auth`: ("user", "password"), or a bearer token as text. Without `ca` the system's CAs are trusted.
+    """
+
+    auth: tuple[str, str] | str | None = field(default=None, repr=False)
+    ca: str | Path | None = None
+    certificate: str | Path | None = None
+    key: str | Path | None = None
+
+    def header(self) -> dict[str, str]:
+        """The Authorization header, if there are credentials."""
+        if self.auth is None:
+            return {}
+        if isinstance(self.auth, str):
+            return {"Authorization": self.auth if self.auth.lower().startswith(("basic ", "bearer ")) else f"Bearer {self.auth}"}
+        user, password = self.auth
+        return {"Authorization": "Basic " + b64encode(f"{user}:{password}".encode()).decode()}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A 2xx answer."""
+
+    status: int
+    content: bytes
+    headers: Mapping[str, str]
+
+    def json(self) -> Any:
+        """The body as JSON; RemoteError if it is none."""
+        try:
+            return json.loads(self.content)
+        except ValueError:
+            raise RemoteError(f"expected JSON, found {self.content[:80]!r}: is this the URL of a pinotpy daemon?") from None
+
+
+class HttpCalls:
+    """Calls to daemons. Safe to share between threads. Connections are kept and reused."""
+
+    def __init__(self, access: Access, timeout_s: float = TIMEOUT_S) -> None:
+        self._access = access
+        self._timeout_s = timeout_s
+        self._client: httpx.Client | None = None
+
+    def call(
+        self,
+        method: str,
+        url: str,
+        *,
+        content: bytes | None = None,
+        content_type: str = "application/json",
+        params: Mapping[str, str | int | bool | None] | None = None,
+        headers: Mapping[str, str] | None = None,
+        files: Mapping[str, Any] | None = None,
+        timeout_s: float | None = None,
+    ) -> Answer:
+        """One call. Raises ServerUnreachableError (no connection, or it broke before the answer), ServerNotRespondingError
+        (connected, but no answer in time), or the PinotError that the status stands for."""
+        import httpx
+
+        client = self._open()
+        sent = {**self._access.header(), **(headers or {})}
+        if content is not None:
+            sent["Content-Type"] = content_type
+        query = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in (params or {}).items() if value is not None}
+        timeout = httpx.Timeout(timeout_s or self._timeout_s, connect=min(CONNECT_TIMEOUT_S, timeout_s or self._timeout_s))
+        try:
+            response = client.request(method, url, content=content, params=query or None, headers=sent, files=files, timeout=timeout)
+        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError) as problem:
+            raise ServerUnreachableError(f"'{url}' cannot be reached: {problem or type(problem).__name__}", url=url) from problem
+        except httpx.TimeoutException as problem:
+            raise ServerNotRespondingError(f"'{url}' did not answer within {timeout_s or self._timeout_s:g} s", url=url) from problem
+        except (httpx.UnsupportedProtocol, httpx.InvalidURL) as problem:
+            raise UserError(f"'{url}' is no URL of a daemon: expected http://host:port") from problem
+        except httpx.HTTPError as problem:
+            raise RemoteError(f"call of '{url}' failed: {problem}", url=url) from problem
+        if response.status_code >= 400:
+            raise _error_of(response.status_code, response.content, url)
+        return Answer(response.status_code, response.content, response.headers)
+
+    def close(self) -> None:
+        """Close kept connections."""
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+    def _open(self) -> httpx.Client:
+        if self._client is None:
+            import httpx
+
+            self._client = httpx.Client(verify=_context(self._access), trust_env=False, follow_redirects=False)
+        return self._client
+
+
+def _context(access: Access) -> Any:
+    import ssl
+
+    context = ssl.create_default_context(cafile=str(access.ca) if access.ca is not None else None)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if access.certificate is not None:
+        context.load_cert_chain(access.certificate, access.key)
+    return context
+
+
+def _error_of(status: int, content: bytes, url: str) -> PinotError:
+    text = content[:2000].decode(errors="replace")
+    try:
+        document = json.loads(content)
+        if isinstance(document, dict):
+            text = str(document.get("error") or document.get("message") or text)
+    except ValueError:
+        pass
+    kind = _BY_STATUS.get(status, UserError if status < 500 else RemoteError)
+    return kind(text or f"HTTP {status}", status=status, url=url)
+
+
+def retrying(work: Callable[[], Answer], *, deadline_s: float, attempts_max: int = ATTEMPTS_MAX) -> Answer:
+    """Repeat `work` after retriable errors, with doubled waits and jitter, until it answers or time or attempts are up.
+
+    Only for calls that may be repeated: reads, and writes that are the same when done twice.
+    """
+    ends = time.monotonic() + deadline_s
+    for attempt in range(1, attempts_max + 1):
+        try:
+            return work()
+        except PinotError as problem:
+            wait_s = min(BACKOFF_S * 2 ** (attempt - 1), BACKOFF_MAX_S) * random.uniform(0.5, 1.0)
+            if not problem.retriable or attempt == attempts_max or time.monotonic() + wait_s > ends:
+                raise
+            time.sleep(wait_s)
+    raise AssertionError("attempts_max must be positive")
