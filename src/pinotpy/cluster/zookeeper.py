@@ -199,7 +199,7 @@ class ZooKeeperStore:
         return _Watcher(hint, path, self._dispatcher)
 
     def _wait(self, operation: str, path: str, call: Callable[..., Any], *arguments: Any) -> Any:
-        if not self._connected.wait(self._call_timeout_s) or self._closed:
+        if self._closed or not self._connected.wait(self._call_timeout_s):
             raise ConnectionLostError(f"not connected to ZooKeeper at '{self._address}'; {operation} of '{path}' was not sent", path=path)
         try:
             return call(*arguments).get(timeout=self._call_timeout_s)
@@ -210,7 +210,7 @@ class ZooKeeperStore:
         """One answer a path, None where there is no node; at most PIPELINE_WINDOW requests in flight."""
         if not paths:
             return []
-        if not self._connected.wait(self._call_timeout_s) or self._closed:
+        if self._closed or not self._connected.wait(self._call_timeout_s):
             raise ConnectionLostError(f"not connected to ZooKeeper at '{self._address}'; {operation} of {len(paths)} paths was not sent", path=paths[0])
         answers: list[Any] = []
         for window in _windows(paths):

@@ -1,0 +1,84 @@
+"""What may happen to a table's state: one frozen dataclass a change, applied by `cluster.table_state.apply`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pinotpy.cluster.records import ZNRecord
+from pinotpy.cluster.segment_metadata import SegmentZkMetadata
+from pinotpy.cluster.store import ANY_VERSION
+from pinotpy.cluster.views import IdealState
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTable:
+    """A new table: its config record, empty ideal state, and the brokers that answer for it. AlreadyExistsError if there is one,
+    or if the external view of one just dropped is still there."""
+
+    config: ZNRecord
+    ideal_state: IdealState
+    brokers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DropTable:
+    """Everything of a table goes; repeats after a crash finish the work. Segment files are the caller's."""
+
+
+@dataclass(frozen=True, slots=True)
+class AddSegments:
+    """New segments with their replicas (instance → state): record and ideal state become visible together.
+
+    A segment that is there with an equal record is left alone, with another one AlreadyExistsError.
+    """
+
+    segments: tuple[tuple[SegmentZkMetadata, Mapping[str, str]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveSegments:
+    """Segments leave ideal state and property store together; names that are not there are ignored."""
+
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaceSegment:
+    """A refresh: the record of an existing segment is replaced (NotFoundError if there is none), if it has `version`."""
+
+    metadata: SegmentZkMetadata
+    version: int = ANY_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class AssignSegments:
+    """New replica maps for segments of the ideal state (rebalance, reassignment, repair)."""
+
+    replicas: Mapping[str, Mapping[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class SetTableEnabled:
+    """HELIX_ENABLED of the ideal state."""
+
+    is_enabled: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaceConfig:
+    """A new config for an existing table; `ideal_state_fields` are set with it (e.g. REPLICAS)."""
+
+    config: ZNRecord
+    version: int = ANY_VERSION
+    ideal_state_fields: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SetBrokers:
+    """The brokers that answer for the table."""
+
+    brokers: tuple[str, ...]
+
+
+TableChange = CreateTable | DropTable | AddSegments | RemoveSegments | ReplaceSegment | AssignSegments | SetTableEnabled | ReplaceConfig | SetBrokers

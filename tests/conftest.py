@@ -1,0 +1,44 @@
+"""Fixtures for all tests: one real ZooKeeper a test process, and a bounded wait for a condition."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+
+class Eventually(Protocol):
+    def __call__(self, condition: Callable[[], object], *, timeout_s: float = 10.0, what: str = "") -> float: ...
+
+
+@pytest.fixture(scope="session")
+def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a real ZooKeeper on a free port; every xdist worker has its own. Use a cluster name or chroot of your own."""
+    from pinotpy.errors import NotFoundError
+    from pinotpy.service.embedded_zookeeper import EmbeddedZooKeeper
+
+    data_dir: Path = tmp_path_factory.mktemp("zookeeper")
+    try:
+        server = EmbeddedZooKeeper(data_dir)
+    except NotFoundError as error:
+        pytest.skip(error.message)
+    with server:
+        yield server.address
+
+
+@pytest.fixture(scope="session")
+def eventually() -> Eventually:
+    """`eventually(condition)` polls every 5 ms until the condition is truthy; returns the seconds it took, fails after `timeout_s`."""
+
+    def wait(condition: Callable[[], object], *, timeout_s: float = 10.0, what: str = "") -> float:
+        start = time.monotonic()
+        while not condition():
+            if time.monotonic() - start > timeout_s:
+                pytest.fail(f"not within {timeout_s} s: {what or condition}")
+            time.sleep(0.005)
+        return time.monotonic() - start
+
+    return wait
