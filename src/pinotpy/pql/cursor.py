@@ -29,14 +29,8 @@ class Cursor:
         self.symbol = token.value if token.kind == SYMBOL else ""
 
     def ahead(self, count: int = 1) -> Token:
-        """The token `count` places further, END beyond the end."""
-        return self._tokens[min(self._index + count, len(self._tokens) - 1)]
-
-    def is_word_ahead(self, *words: str) -> bool:
-        """Whether the next tokens, the current one first, are these keywords."""
-        return all(token.kind == WORD and token.value.upper() == word for token, word in zip(self._tokens[self._index :], words, strict=False)) and (
-            self._index + len(words) <= len(self._tokens)
-        )
+        """The token `count` places further (or back, if negative), END beyond the end."""
+        return self._tokens[max(0, min(self._index + count, len(self._tokens) - 1))]
 
     def take(self) -> Token:
         """The current token; go on to the next."""

@@ -6,6 +6,7 @@ from pinotpy.pql.ast import Dialect, Statement
 from pinotpy.pql.cursor import Cursor
 from pinotpy.pql.lexer import QueryText
 from pinotpy.pql.pql_statements import PqlStatementParser
+from pinotpy.pql.sql_statements import SqlStatementParser
 
 
 def parse_pql(text: str) -> Statement:
@@ -15,3 +16,14 @@ def parse_pql(text: str) -> Statement:
         ParseError: (150) with line, column, an excerpt with a caret, what was expected and what was found.
     """
     return PqlStatementParser(Cursor(QueryText(text, Dialect.PQL))).statement()
+
+
+def parse_sql(text: str) -> Statement:
+    """Parse one SQL statement with the SETs around it.
+
+    Raises:
+        ParseError: (150) with line, column, an excerpt with a caret, what was expected and what was found; for what only the
+            multi-stage engine answers, the reference's text and what to write instead.
+        InvalidQueryError: (700) FROM with several tables.
+    """
+    return SqlStatementParser(Cursor(QueryText(text, Dialect.SQL))).statement()

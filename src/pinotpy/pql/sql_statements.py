@@ -1,0 +1,254 @@
+"""SQL's SELECT, as the single-stage engine takes it.
+
+{SET k = v;}* [EXPLAIN PLAN FOR] SELECT [DISTINCT] *|expression [[AS] alias], … [FROM table] [WHERE …] [GROUP BY …] [HAVING …]
+    [ORDER BY … [ASC|DESC] [NULLS FIRST|LAST], …] [LIMIT n | LIMIT a, b | LIMIT ALL] [OFFSET n] [FETCH FIRST n ROWS ONLY]
+    [OPTION(k=v, …)] [;] {SET k = v;}*
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pinotpy.errors import InvalidQueryError
+from pinotpy.pql.ast import Dialect, Expression, OrderItem, SelectItem, Star, Statement
+from pinotpy.pql.cursor import Cursor
+from pinotpy.pql.expressions import check_height
+from pinotpy.pql.lexer import END, INTEGER, NUMBER, QUOTED, STRING, WORD
+from pinotpy.pql.sql_expressions import SqlExpressionParser
+from pinotpy.pql.sql_keywords import RESERVED
+
+_CLAUSES = ("FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "OFFSET", "FETCH", "OPTION")
+_SET_OPERATIONS = ("UNION", "INTERSECT", "EXCEPT", "MINUS")
+_JOINS = ("JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS", "NATURAL")
+
+
+class SqlStatementParser:
+    """Reads one SQL statement with the SETs around it."""
+
+    def __init__(self, cursor: Cursor) -> None:
+        self.cursor = cursor
+        self.expressions = SqlExpressionParser(cursor)
+
+    def statement(self) -> Statement:
+        """The whole text."""
+        cursor = self.cursor
+        before = self._sets(require_semicolon=True)
+        explain = False
+        if cursor.word == "EXPLAIN":
+            cursor.take()
+            cursor.expect_word("PLAN", "EXPLAIN")
+            cursor.expect_word("FOR", "EXPLAIN PLAN")
+            explain = True
+        if cursor.word == "WITH":
+            raise self.expressions.multi_stage("common table expressions are not answered; write the query out")
+        if cursor.word != "SELECT":
+            hint = "only SELECT is answered" if cursor.word in ("INSERT", "DELETE", "UPDATE", "DROP", "SHOW", "DESCRIBE", "CREATE") else ""
+            raise cursor.unexpected("SELECT", keywords=("SELECT",), hint=hint)
+        cursor.take()
+        statement = self._select_statement()
+        ended = False
+        while cursor.take_symbol(";"):
+            ended = True
+        after = self._sets(require_semicolon=False) if ended else []
+        if cursor.token.kind != END:
+            raise self._trailing(ended)
+        return replace(statement, options=(*before, *statement.options, *after), explain=explain)
+
+    def _trailing(self, ended: bool) -> Exception:
+        cursor = self.cursor
+        word = cursor.word
+        if ended:
+            return cursor.unexpected("SET or the end after ';'", hint="one query at a time")
+        if word in _SET_OPERATIONS:
+            return self.expressions.multi_stage(f"{word} is not answered; run the queries one by one")
+        hint = ""
+        if word in _CLAUSES:
+            hint = "clauses come in the order FROM, WHERE, GROUP BY, HAVING, ORDER BY, LIMIT"
+        elif cursor.ahead(-1).value.upper() == "TOP" and cursor.token.kind == INTEGER:
+            hint = f"SQL writes LIMIT {cursor.token.value} at the end"
+        return cursor.unexpected("the next clause or the end", keywords=_CLAUSES, hint=hint)
+
+    # --- SET and OPTION --------------------------------------------------------------------------------------------
+
+    def _sets(self, *, require_semicolon: bool) -> list[tuple[str, str]]:
+        cursor = self.cursor
+        options: list[tuple[str, str]] = []
+        while cursor.word == "SET":
+            cursor.take()
+            options.append(self._assignment())
+            if cursor.symbol == ";":
+                while cursor.take_symbol(";"):
+                    pass
+            elif require_semicolon or cursor.token.kind != END:
+                raise cursor.unexpected("';' after SET")
+        return options
+
+    def _assignment(self, *, words: bool = False) -> tuple[str, str]:
+        cursor = self.cursor
+        if cursor.token.kind not in (WORD, QUOTED):
+            raise cursor.unexpected("the name of an option, such as timeoutMs")
+        name = cursor.take().value
+        cursor.expect_symbol("=")
+        token = cursor.token
+        if cursor.word in ("TRUE", "FALSE"):
+            return name, cursor.take().value.lower()
+        if token.kind in (STRING, INTEGER, NUMBER) or cursor.symbol in ("-", "+"):
+            return name, self.expressions.signed_literal(f"for {name}").text
+        if words and token.kind in (WORD, QUOTED):
+            return name, cursor.take().value
+        raise cursor.unexpected(f"a literal for {name}", hint="put text in single quotes")
+
+    def _options(self) -> list[tuple[str, str]]:
+        cursor = self.cursor
+        cursor.expect_symbol("(")
+        options = [self._assignment(words=True)]
+        while cursor.take_symbol(","):
+            options.append(self._assignment(words=True))
+        cursor.expect_symbol(")")
+        return options
+
+    # --- clauses ---------------------------------------------------------------------------------------------------
+
+    def _select_statement(self) -> Statement:
+        cursor = self.cursor
+        distinct = cursor.take_word("DISTINCT")
+        if not distinct:
+            cursor.take_word("ALL")
+        statement = Statement(Dialect.SQL, self._select_list(), "", distinct=distinct)
+        if cursor.take_word("FROM"):
+            statement = replace(statement, table=self._table())
+        if cursor.take_word("WHERE"):
+            statement = replace(statement, where=self._expression())
+        if cursor.take_word("GROUP"):
+            cursor.expect_word("BY", "GROUP")
+            statement = replace(statement, group_by=tuple(self._expressions()))
+        if cursor.take_word("HAVING"):
+            statement = replace(statement, having=self._expression())
+        if cursor.word == "WINDOW":
+            raise self.expressions.multi_stage("window functions are not answered")
+        if cursor.take_word("ORDER"):
+            cursor.expect_word("BY", "ORDER")
+            statement = replace(statement, order_by=self._order_by())
+        statement = self._rows(statement)
+        while cursor.word == "OPTION" and cursor.ahead().value == "(":
+            cursor.take()
+            statement = replace(statement, options=(*statement.options, *self._options()))
+        return statement
+
+    def _expression(self) -> Expression:
+        return check_height(self.expressions.expression(), self.cursor)
+
+    def _expressions(self) -> list[Expression]:
+        items = [self._expression()]
+        while self.cursor.take_symbol(","):
+            items.append(self._expression())
+        return items
+
+    def _select_list(self) -> tuple[SelectItem, ...]:
+        items = [self._item()]
+        while self.cursor.take_symbol(","):
+            if self.cursor.word == "FROM":
+                raise self.cursor.unexpected("a column, a function or a literal after ','")
+            items.append(self._item())
+        return tuple(items)
+
+    def _item(self) -> SelectItem:
+        cursor = self.cursor
+        if cursor.symbol == "*":
+            star = Star(cursor.position(cursor.take()))
+            return SelectItem(star, self._alias())
+        return SelectItem(self._expression(), self._alias())
+
+    def _alias(self) -> str | None:
+        cursor = self.cursor
+        if cursor.take_word("AS"):
+            if cursor.token.kind == QUOTED or (cursor.token.kind == WORD and cursor.word not in RESERVED):
+                return cursor.take().value
+            raise cursor.unexpected("an alias after AS", hint=f'quote it: "{cursor.token.value}"' if cursor.token.kind in (WORD, STRING) else "")
+        if cursor.token.kind == QUOTED or (cursor.token.kind == WORD and cursor.word not in RESERVED and cursor.word != "OPTION"):
+            return cursor.take().value
+        return None
+
+    def _table(self) -> str:
+        cursor = self.cursor
+        if cursor.symbol == "(":
+            raise self.expressions.multi_stage("subqueries are not answered; query the table itself")
+        if cursor.token.kind not in (WORD, QUOTED) or cursor.word in RESERVED:
+            raise cursor.unexpected("a table after FROM")
+        parts = [cursor.take().value]
+        while cursor.symbol == ".":
+            cursor.take()
+            if cursor.token.kind not in (WORD, QUOTED):
+                raise cursor.unexpected("a name after '.'")
+            parts.append(cursor.take().value)
+        if parts[0] == "default" and len(parts) > 1:
+            del parts[0]
+        if cursor.symbol == ",":
+            position = cursor.position()
+            where = f"at line {position.line}, column {position.column}"
+            raise InvalidQueryError(f"QueryValidationError: JOIN is not supported: a query reads one table, found ',' {where}")
+        if cursor.word in _JOINS:
+            raise self.expressions.multi_stage("JOIN is not answered; a query reads one table")
+        if cursor.word == "AS" or (cursor.token.kind in (WORD, QUOTED) and cursor.word not in RESERVED and cursor.word != "OPTION"):
+            if cursor.ahead().kind == INTEGER and cursor.word == "TOP":
+                cursor.take()
+                raise cursor.unexpected("the next clause or the end", hint=f"SQL writes LIMIT {cursor.token.value} at the end")
+            raise cursor.unexpected("the next clause or the end", keywords=_CLAUSES, hint="tables have no aliases here; name columns alone")
+        return ".".join(parts)
+
+    def _order_by(self) -> tuple[OrderItem, ...]:
+        cursor = self.cursor
+        items: list[OrderItem] = []
+        while True:
+            expression = self._expression()
+            ascending = not cursor.take_word("DESC")
+            if ascending:
+                cursor.take_word("ASC")
+            nulls_last: bool | None = None
+            if cursor.take_word("NULLS"):
+                nulls_last = cursor.word == "LAST"
+                if not cursor.take_word("FIRST", "LAST"):
+                    raise cursor.unexpected("FIRST or LAST after NULLS", keywords=("FIRST", "LAST"))
+            items.append(OrderItem(expression, ascending, nulls_last))
+            if not cursor.take_symbol(","):
+                return tuple(items)
+
+    def _rows(self, statement: Statement) -> Statement:
+        """LIMIT, OFFSET and FETCH, each at most once, in any order."""
+        cursor = self.cursor
+        limited = skipped = False
+        while True:
+            if cursor.word == "LIMIT" and not limited:
+                limited = True
+                cursor.take()
+                if cursor.take_word("ALL"):
+                    continue
+                count = self._count("LIMIT")
+                if cursor.symbol == "," and not skipped:
+                    cursor.take()
+                    skipped = True
+                    statement = replace(statement, offset=count, limit=self._count("LIMIT offset,"))
+                else:
+                    statement = replace(statement, limit=count)
+            elif cursor.word == "OFFSET" and not skipped:
+                skipped = True
+                cursor.take()
+                statement = replace(statement, offset=self._count("OFFSET"))
+                cursor.take_word("ROW", "ROWS")
+            elif cursor.word == "FETCH" and not limited:
+                limited = True
+                cursor.take()
+                if not cursor.take_word("FIRST", "NEXT"):
+                    raise cursor.unexpected("FIRST or NEXT after FETCH")
+                statement = replace(statement, limit=self._count("FETCH FIRST"))
+                cursor.take_word("ROW", "ROWS")
+                cursor.take_word("ONLY")
+            else:
+                return statement
+
+    def _count(self, what: str) -> int:
+        start = self.cursor.token
+        count = self.cursor.integer(what)
+        if count < 0:
+            raise self.cursor.error(f"expected 0 or more after {what}", start)
+        return count
