@@ -6,6 +6,7 @@ list of these for multi-values. `stored_columns` gives the record batches in sto
 
 from __future__ import annotations
 
+import itertools
 import random
 from dataclasses import dataclass
 from decimal import Decimal
@@ -89,7 +90,7 @@ class RandomTable:
     def splits(self) -> list[list[pa.RecordBatch]]:
         """One list of batches a segment."""
         edges = [0, *self.cuts, self.num_rows]
-        return [self.batches(a, b) for a, b in zip(edges, edges[1:], strict=False)]
+        return [self.batches(a, b) for a, b in itertools.pairwise(edges)]
 
 
 def random_table(rng: random.Random, *, rows_max: int = 300) -> RandomTable:
