@@ -11,6 +11,7 @@ from pinotpy.errors import InvalidQueryError
 from pinotpy.pql.ast import Dialect, Literal, Statement
 from pinotpy.query.compile_columns import ColumnResolver, TableSchema
 from pinotpy.query.compile_pql import PqlCompiler
+from pinotpy.query.compile_sql import SqlCompiler, compile_constants
 from pinotpy.query.context import QueryContext, QueryKind, QueryOptions
 
 RESPONSE_ROWS_MAX: Final = 2**31 - 1
@@ -42,9 +43,29 @@ def compile_query(
     for name, count in (("LIMIT", statement.limit), ("TOP", statement.top)):
         if count is not None and count > response_rows_max:
             raise InvalidQueryError(f"Value for '{name}' ({count}) exceeds maximum allowed value of {response_rows_max}")
+    if statement.dialect is Dialect.SQL:
+        constants = compile_constants(statement, options, null_handling=null_handling)
+        if constants is not None:
+            return constants
+    if not statement.table:
+        raise InvalidQueryError("QueryValidationError: Data source (FROM clause) not found")
     folded = statement.dialect is Dialect.SQL if case_insensitive is None else case_insensitive
     resolver = ColumnResolver(schema, statement.table, case_insensitive=folded)
+    if statement.dialect is Dialect.SQL:
+        return SqlCompiler(statement, resolver, options, null_handling=null_handling).compile()
     return PqlCompiler(statement, resolver, options, null_handling=False).compile()
+
+
+def compile_without_table(statement: Statement, options: QueryOptions) -> QueryContext:
+    """Compile a statement without FROM: its select list must be literals.
+
+    Raises:
+        InvalidQueryError: (700) a column or aggregation without a table.
+    """
+    context = compile_constants(statement, options, null_handling=options.enable_null_handling)
+    if context is None:
+        raise InvalidQueryError("QueryValidationError: Data source (FROM clause) not found")
+    return context
 
 
 def is_constant_query(context: QueryContext) -> bool:
