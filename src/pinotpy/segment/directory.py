@@ -7,6 +7,7 @@ is visible before `commit`, which makes the files durable and read-only and name
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import mmap
 import os
@@ -19,10 +20,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from pinotpy.errors import AlreadyExistsError, NotFoundError, SegmentCorruptError
+from pinotpy.errors import AlreadyExistsError, NotFoundError, SegmentCorruptError, UserError
 
 _log = logging.getLogger(__name__)
 _READ_BYTES = 1 << 20
+_NAME_MAX_BYTES = 255  # of one folder on every usual file system
 
 Fingerprint = dict[str, tuple[int, int]]  # file name → size in bytes, modification time in ns
 
@@ -125,11 +127,12 @@ class FileDirectory:
             _log.debug("marker not written path=%s name=%s error=%s", self.location, name, error)
 
     def delete(self) -> None:
-        # Renamed first, so that nobody opens half a segment.
-        doomed = self.path.with_name(f".{self.path.name}.deleted")
-        shutil.rmtree(doomed, ignore_errors=True)
+        if not self.path.is_dir():
+            return
+        # Moved away first, so that nobody opens half a segment.
+        doomed = Path(tempfile.mkdtemp(prefix=".deleted.", suffix=".tmp", dir=self.path.parent))
         with contextlib.suppress(FileNotFoundError):
-            os.rename(self.path, doomed)
+            os.rename(self.path, doomed / "segment")
         shutil.rmtree(doomed, ignore_errors=True)
 
     @contextlib.contextmanager
@@ -146,6 +149,8 @@ class FileDirectory:
 
 class _FileDraft:
     def __init__(self, target: Path) -> None:
+        if len(os.fsencode(target.name)) > _NAME_MAX_BYTES:
+            raise UserError(f"segment name has {len(os.fsencode(target.name))} bytes, a folder's name has at most {_NAME_MAX_BYTES}", name=target.name)
         if target.exists():
             raise AlreadyExistsError(f"there is a segment at '{target}' already: delete it or choose another folder", path=str(target))
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -174,7 +179,9 @@ class _FileDraft:
             _sync_folder(self._folder)
             try:
                 os.rename(self._folder, self._target)
-            except OSError:
+            except OSError as error:
+                if error.errno not in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
+                    raise
                 raise AlreadyExistsError(
                     f"there is a segment at '{self._target}' already: delete it or choose another folder", path=str(self._target)
                 ) from None

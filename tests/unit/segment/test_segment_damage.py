@@ -71,7 +71,7 @@ def build() -> MemoryDirectory:
         "r": pa.array(rows(rng.random), pa.float64()),
         "t": pa.array(rows(word)),
         "z": pa.array(rows(lambda: rng.randrange(100)), pa.int64()),
-        "y": pa.array(rows(lambda: '{"a":%d}' % rng.randrange(9))),
+        "y": pa.array(rows(lambda: f'{{"a":{rng.randrange(9)}}}')),
         "sorted": pa.array(sorted(rng.randrange(30) for _ in range(NUM_DOCS)), pa.int32()),
         "mi": pa.array(rows(several(lambda: rng.randrange(9))), pa.list_(pa.int32())),
         "ms": pa.array(rows(several(word)), pa.list_(pa.string())),
@@ -115,7 +115,9 @@ def test_the_undamaged_segment_opens(sound: dict[str, bytes]) -> None:
     segment = open_segment(damaged(sound, layout.COLUMNS, sound[layout.COLUMNS]))
     assert len(read_everything(segment)[0]) == 12
     kinds = {entry.kind for column in segment.metadata.columns for entry in column.buffers}
-    every_kind = {value for name, value in vars(layout).items() if isinstance(value, str) and name.isupper() and name not in ("COLUMNS", "METADATA", "VERIFIED")}
+    every_kind = {
+        value for name, value in vars(layout).items() if isinstance(value, str) and name.isupper() and name not in ("COLUMNS", "METADATA", "VERIFIED")
+    }
     assert kinds == every_kind, "the fuzz must reach every kind of buffer"
 
 

@@ -1,0 +1,136 @@
+"""Proves the contract of the segment directory door, over the folder on disk and its in-memory twin: nothing is visible before
+commit, everything after; a map outlives deletion; damage and absence are typed errors; a builder and a reader work through it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from pinotpy.config.schema import Schema
+from pinotpy.errors import AlreadyExistsError, NotFoundError, SegmentCorruptError
+from pinotpy.segment.builder import build_segment_into
+from pinotpy.segment.directory import FileDirectory, MemoryDirectory, SegmentDirectory
+from pinotpy.segment.immutable import open_segment, scrub
+
+Make = Callable[[str], SegmentDirectory]
+
+
+@pytest.fixture(params=["file", "memory"])
+def make(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
+    """A new directory by name; names are looked up again by the same name within one test only on disk."""
+    if request.param == "memory":
+        return MemoryDirectory
+    return lambda name: FileDirectory(tmp_path / "segments" / name)
+
+
+def filled(directory: SegmentDirectory) -> SegmentDirectory:
+    draft = directory.create()
+    draft.append("columns", b"abc")
+    draft.append("metadata", b"")
+    draft.append("columns", np.array([1, 2], np.uint16))
+    draft.commit()
+    return directory
+
+
+def test_bytes_come_back_as_written(make: Make) -> None:
+    directory = filled(make("s"))
+    assert directory.exists()
+    assert directory.read("columns", size_max=100) == b"abc\x01\x00\x02\x00"
+    assert directory.map("columns").tobytes() == b"".join(directory.chunks("columns")) == b"abc\x01\x00\x02\x00"
+    assert directory.map("metadata").tobytes() == directory.read("metadata", size_max=0) == b""
+    assert {name: size for name, (size, _) in directory.fingerprint().items()} == {"columns": 7, "metadata": 0}
+
+
+def test_a_map_is_read_only_and_starts_at_a_multiple_of_64(make: Make) -> None:
+    data = filled(make("s")).map("columns")
+    assert data.ctypes.data % 64 == 0
+    with pytest.raises(ValueError, match="read-only"):
+        data[0] = 1
+
+
+def test_nothing_is_visible_before_commit_and_nothing_stays_after_abort(make: Make) -> None:
+    directory = make("s")
+    draft = directory.create()
+    draft.append("columns", b"abc")
+    assert not directory.exists()
+    with pytest.raises(NotFoundError):
+        directory.fingerprint()
+    draft.abort()
+    draft.abort()
+    assert not directory.exists()
+    filled(directory)
+
+
+def test_a_second_segment_in_the_same_place_is_refused_and_the_first_stays(make: Make) -> None:
+    directory = make("s")
+    early = directory.create()
+    early.append("columns", b"other")
+    filled(directory)
+    with pytest.raises(AlreadyExistsError):
+        directory.create()
+    with pytest.raises(AlreadyExistsError):
+        early.commit()
+    early.abort()
+    assert directory.read("columns", size_max=100).startswith(b"abc")
+
+
+def test_a_map_outlives_the_segment(make: Make) -> None:
+    directory = filled(make("s"))
+    data = directory.map("columns")
+    directory.delete()
+    directory.delete()
+    assert not directory.exists()
+    assert data.tobytes() == b"abc\x01\x00\x02\x00"
+    filled(directory)
+
+
+def test_what_is_missing_or_too_large_is_a_typed_error(make: Make) -> None:
+    directory = filled(make("s"))
+    for use in (lambda: directory.map("columns.1"), lambda: directory.read("columns.1", size_max=10), lambda: list(directory.chunks("columns.1"))):
+        with pytest.raises(SegmentCorruptError, match=r"columns\.1"):
+            use()
+    with pytest.raises(SegmentCorruptError, match="too large"):
+        directory.read("columns", size_max=6)
+
+
+def test_a_marker_can_be_replaced(make: Make) -> None:
+    directory = filled(make("s"))
+    for text in (b"one", b"two!"):
+        directory.put_marker("verified", text)
+        assert directory.read("verified", size_max=100) == text
+    assert set(directory.fingerprint()) == {"columns", "metadata", "verified"}
+
+
+def test_a_segment_is_built_and_read_through_the_door(make: Make) -> None:
+    schema = Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": [{"name": "a", "dataType": "STRING"}]})
+    directory = make("s")
+    build_segment_into(directory, schema, None, [pa.record_batch({"a": ["x", None, "y"]})], "s")
+    with open_segment(directory) as segment:
+        assert pa.Table.from_batches(segment.to_batches()).to_pydict() == {"a": ["x", None, "y"]}
+        scrub(segment)
+    assert open_segment(directory, verify=False).num_docs == 3
+
+
+def test_a_failed_build_leaves_nothing(make: Make) -> None:
+    schema = Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": [{"name": "a", "dataType": "STRING"}, {"name": "b", "dataType": "INT"}]})
+    directory = make("s")
+    with pytest.raises(Exception, match="column 'b'"):
+        build_segment_into(directory, schema, None, [pa.record_batch({"a": ["x"], "b": ["no number"]})], "s")
+    assert not directory.exists()
+    if isinstance(directory, FileDirectory):
+        assert os.listdir(directory.path.parent) == []
+
+
+def test_both_kinds_hold_the_same_bytes(tmp_path: Path) -> None:
+    schema = Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": [{"name": "a", "dataType": "LONG"}]})
+    places: list[SegmentDirectory] = [FileDirectory(tmp_path / "s"), MemoryDirectory("s")]
+    for place in places:
+        build_segment_into(place, schema, None, [pa.record_batch({"a": [3, 1, 2]})], "s")
+    for name in ("columns", "metadata"):
+        assert places[0].read(name, size_max=1 << 20) == places[1].read(name, size_max=1 << 20)
+    assert {path.stat().st_mode & 0o777 for path in (tmp_path / "s").iterdir()} == {0o444}
