@@ -1,0 +1,98 @@
+"""Proves the partition functions against values written down from other implementations: Kafka's own test vectors of
+murmur2 (org.apache.kafka.common.utils.UtilsTest), Java's documented hash codes; and that segments record partitions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from pinotpy.config.schema import Schema
+from pinotpy.config.table import TableConfig
+from pinotpy.data_types import DataType
+from pinotpy.segment.builder import build_segment
+from pinotpy.segment.immutable import load_segment
+from pinotpy.segment.partition import bytes_hash_code, murmur2, partition_of, partition_text, partitions_of, string_hash_code
+
+KAFKA_VECTORS = {
+    b"21": -973932308,
+    b"foobar": -790332482,
+    b"a-little-bit-long-string": -985981536,
+    b"a-little-bit-longer-string": -1486304829,
+    b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8": -58897971,
+    b"abc": 479470107,
+}
+
+
+@pytest.mark.parametrize("data", KAFKA_VECTORS)
+def test_murmur2_agrees_with_kafka(data: bytes) -> None:
+    assert murmur2(data) == KAFKA_VECTORS[data] & 0xFFFFFFFF
+    assert partition_of("Murmur", 10, data.decode()) == (KAFKA_VECTORS[data] & 0x7FFFFFFF) % 10
+
+
+def test_hash_codes_agree_with_java() -> None:
+    # "Aa" and "BB" collide; "polygenelubricants" is the well-known text whose hashCode is Integer.MIN_VALUE.
+    assert string_hash_code("") == 0
+    assert string_hash_code("Aa") == string_hash_code("BB") == 2112
+    assert string_hash_code("hello") == 99162322
+    assert string_hash_code("polygenelubricants") == -(2**31)
+    assert string_hash_code("\U0001f600") == 0xD83D * 31 + 0xDE00
+    assert partition_of("HashCode", 7, "polygenelubricants") == 0
+    # Arrays.hashCode: 31 * (31 * 1 + a) + b, bytes signed.
+    assert bytes_hash_code(b"") == 1
+    assert bytes_hash_code(b"ab") == 31 * (31 + 97) + 98
+    assert bytes_hash_code(b"\xff") == 30
+
+
+def test_modulo_is_never_negative_and_names_ignore_case() -> None:
+    assert [partition_of("Modulo", 4, text) for text in ("7", "-1", "-4", "0")] == [3, 3, 0, 0]
+    assert partition_of("MODULO", 4, "7") == 3
+    with pytest.raises(KeyError):
+        partition_of("Magic", 4, "7")
+
+
+def test_values_are_hashed_as_their_text_and_what_has_none_is_not_partitioned() -> None:
+    assert partition_text(b"\x0a\xff", DataType.BYTES) == "0aff"
+    assert partition_text("é".encode(), DataType.STRING) == "é"
+    assert partition_text(-5, DataType.LONG) == "-5"
+    assert partition_text(1.5, DataType.DOUBLE) is None
+    assert partitions_of("Modulo", 4, [b"no number"], DataType.STRING) is None
+    assert partitions_of("Murmur", 4, [1.5], DataType.DOUBLE) is None
+
+
+@pytest.mark.parametrize("raw", [False, True], ids=["dictionary", "raw"])
+@pytest.mark.parametrize(
+    ("data_type", "values", "function", "expected"),
+    [
+        ("INT", [8, 4, 12, 5], "Modulo", (0, 1)),
+        ("STRING", ["foobar", "abc"], "Murmur", tuple(sorted({(-790332482 & 0x7FFFFFFF) % 4, 479470107 % 4}))),
+        ("STRING", ["hello", None], "HashCode", tuple(sorted({99162322 % 4, string_hash_code("null") % 4}))),
+        ("DOUBLE", [1.0], "Murmur", None),
+    ],
+)
+def test_segments_record_the_partitions_of_their_values(
+    data_type: str, values: list[Any], function: str, expected: tuple[int, ...] | None, raw: bool, tmp_path: Path
+) -> None:
+    schema = Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": [{"name": "c", "dataType": data_type}]})
+    config = TableConfig.from_json(
+        {
+            "tableName": "t",
+            "tableType": "OFFLINE",
+            "segmentsConfig": {"replication": "1"},
+            "tenants": {},
+            "metadata": {},
+            "tableIndexConfig": {
+                "noDictionaryColumns": ["c"] if raw else [],
+                "segmentPartitionConfig": {"columnPartitionMap": {"c": {"functionName": function, "numPartitions": 4}}},
+            },
+        }
+    )
+    batch = pa.record_batch({"c": pa.array(values, DataType(data_type).arrow)})
+    metadata = build_segment(schema, config, [batch], tmp_path, "s")
+    recorded = metadata.columns[0].partition
+    assert (None if recorded is None else (recorded.function_name, recorded.num_partitions, recorded.partitions)) == (
+        None if expected is None else (function, 4, expected)
+    )
+    assert load_segment(tmp_path / "s").column("c").partitions == expected
