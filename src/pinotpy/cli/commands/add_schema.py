@@ -1,0 +1,31 @@
+"""Add a schema, or replace it with --override."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pinotpy.cli import options
+
+NAME = "add-schema"
+
+
+def run(
+    schema_file: Annotated[Path, typer.Option("--schema-file", help="schema as JSON")],
+    override: Annotated[bool, typer.Option("--override/--no-override", help="replace a schema of that name")] = True,
+    controller_url: options.ControllerUrl = options.DEFAULT_CONTROLLER,
+    user: options.AuthUser = None,
+    password: options.AuthPassword = None,
+    auth_token: options.AuthToken = None,
+    tls_ca_file: options.ClientCa = None,
+    as_json: options.Json = False,
+) -> None:
+    from pinotpy.client.controller import ControllerClient
+    from pinotpy.config.schema import Schema
+
+    document = options.read_json(schema_file)
+    Schema.from_json(document)  # every fault at once, before anything is sent
+    with ControllerClient(controller_url, options.access(user, password, auth_token, tls_ca_file)) as client:
+        options.print_status(client.add_schema(document, override=override), as_json)

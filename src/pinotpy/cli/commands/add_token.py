@@ -1,0 +1,23 @@
+"""Make a bearer token for a user; it is shown once and kept only as a hash."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+NAME = "add-token"
+
+
+def run(
+    users_file: Annotated[Path, typer.Option("--users-file", help="the users file", exists=True)],
+    name: Annotated[str, typer.Option("--name", help="user that the token acts for")],
+    days: Annotated[int, typer.Option("--days", help="how long it is valid; 0 = until it is revoked", min=0)] = 90,
+    comment: Annotated[str, typer.Option("--comment", help="what it is for")] = "",
+) -> None:
+    from pinotpy.clock import SystemClock
+    from pinotpy.service.users_file import add_token
+
+    expires_at_ms = SystemClock().now_ms() + days * 86_400_000 if days else None
+    typer.echo(add_token(users_file, name, expires_at_ms=expires_at_ms, comment=comment))

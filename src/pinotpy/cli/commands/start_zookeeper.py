@@ -1,0 +1,33 @@
+"""Start an embedded ZooKeeper (for one machine; production uses its own ensemble)."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pinotpy.cli.options import ReadyFile
+
+NAME = "start-zookeeper"
+
+
+def run(
+    zk_port: Annotated[int, typer.Option("--zk-port", help="client port on loopback; 0 picks a free one")] = 2181,
+    data_dir: Annotated[Path, typer.Option("--data-dir", help="where its data is kept")] = Path("pinotpy-data/zookeeper"),
+    ready_file: ReadyFile = None,
+) -> None:
+    from pinotpy.service.daemon import Daemon, Part, run_daemon
+    from pinotpy.service.embedded_zookeeper import EmbeddedZooKeeper
+
+    running: list[EmbeddedZooKeeper] = []
+
+    def parts(daemon: Daemon) -> list[Part]:
+        def stop(timeout_s: float) -> None:
+            for zookeeper in running:
+                zookeeper.stop(timeout_s)
+
+        return [Part("zookeeper", lambda: running.append(EmbeddedZooKeeper(data_dir, zk_port)), stop)]
+
+    sys.exit(run_daemon("zookeeper", parts, ready=lambda: {"address": running[0].address}, ready_file=ready_file))

@@ -1,0 +1,71 @@
+"""Options that many commands share, and what they are turned into."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pinotpy.errors import UserError
+
+if TYPE_CHECKING:
+    from pinotpy.client.http_calls import Access
+
+# --- of daemons ----------------------------------------------------------------------------------------------------
+
+ConfigFile = Annotated[Path | None, typer.Option("--config-file", help="settings in Pinot's dotted keys (.properties or .json)", exists=True, dir_okay=False)]
+ZkAddress = Annotated[str | None, typer.Option("--zk-address", help="ZooKeeper, host:port[,host:port…] (default localhost:2181)")]
+ClusterName = Annotated[str | None, typer.Option("--cluster-name", help="name of the cluster (default PinotCluster)")]
+AdvertisedHost = Annotated[str | None, typer.Option("--advertised-host", help="host that others reach this daemon by")]
+AdvertisedPort = Annotated[int | None, typer.Option("--advertised-port", help="port that others reach this daemon by")]
+UsersFile = Annotated[Path | None, typer.Option("--auth-users-file", help="users, tokens and their rights; switches access control on (see add-user)")]
+ClusterTokenFile = Annotated[Path | None, typer.Option("--cluster-token-file", help="secret that daemons of the cluster show each other")]
+TlsCert = Annotated[Path | None, typer.Option("--tls-cert-file", help="PEM certificate chain: serve TLS")]
+TlsKey = Annotated[Path | None, typer.Option("--tls-key-file", help="PEM key of the certificate")]
+TlsCa = Annotated[Path | None, typer.Option("--tls-ca-file", help="PEM of the CA that signs the other daemons' certificates")]
+Insecure = Annotated[bool, typer.Option("--insecure", help="serve an address other than loopback without access control")]
+ReadyFile = Annotated[Path | None, typer.Option("--ready-file", help="write address and pid here once ready")]
+
+# --- of clients ----------------------------------------------------------------------------------------------------
+
+ControllerUrl = Annotated[str, typer.Option("--controller-url", help="controller", envvar="PINOTPY_CONTROLLER_URL")]
+BrokerUrl = Annotated[str, typer.Option("--broker-url", help="broker", envvar="PINOTPY_BROKER_URL")]
+AuthUser = Annotated[str | None, typer.Option("--user", help="user name, if access control is on", envvar="PINOTPY_USER")]
+AuthPassword = Annotated[str | None, typer.Option("--password", help="its password (better in the environment)", envvar="PINOTPY_PASSWORD")]
+AuthToken = Annotated[str | None, typer.Option("--auth-token", help="bearer token instead of user and password", envvar="PINOTPY_AUTH_TOKEN")]
+ClientCa = Annotated[Path | None, typer.Option("--tls-ca-file", help="PEM of the CA to trust for https", envvar="PINOTPY_TLS_CA_FILE")]
+Json = Annotated[bool, typer.Option("--json", help="print JSON instead of text")]
+
+DEFAULT_CONTROLLER = "http://localhost:9000"
+DEFAULT_BROKER = "http://localhost:8099"
+
+
+def access(user: str | None, password: str | None, token: str | None, ca: Path | None) -> Access:
+    """Credentials and trust of a client command."""
+    from pinotpy.client.http_calls import Access
+
+    if (user is None) != (password is None):
+        raise UserError("both --user and --password are needed, found one of them")
+    if token and user:
+        raise UserError("give either --auth-token or --user with --password, found both")
+    return Access(auth=token or ((user, password) if user and password else None), ca=ca)
+
+
+def read_json(file: Path) -> dict[str, Any]:
+    """A JSON object from a file; raises UserError with the place of a fault."""
+    try:
+        document = json.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"'{file}' cannot be read: {error.strerror}") from error
+    except (ValueError, UnicodeDecodeError) as error:
+        raise UserError(f"'{file}' is not JSON: {error}") from error
+    if not isinstance(document, dict):
+        raise UserError(f"'{file}' must hold a JSON object, found a {type(document).__name__}")
+    return document
+
+
+def print_status(answer: dict[str, Any], as_json: bool) -> None:
+    """The answer to a change: its status line, or all of it as JSON."""
+    typer.echo(json.dumps(answer, indent=2) if as_json else str(answer.get("status", answer)))
