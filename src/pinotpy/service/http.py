@@ -67,6 +67,11 @@ class HttpApp:
 
     def _register(self, route: Route) -> None:
         options: dict[str, Any] = {"tags": [route.tag], "response_model": None, **route.options}
+        # The documentation page shows which right an operation takes.
+        options["openapi_extra"] = {
+            **(options.get("openapi_extra") or {}),
+            "x-right": "" if route.target.kind is TargetKind.PUBLIC else f"{route.action} on {route.target}",
+        }
         endpoint = route.handler
         if route.is_fast:
             assert (route.method, route.path) not in self._fast, f"{route.method} {route.path} is declared twice"

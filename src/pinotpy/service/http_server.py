@@ -78,7 +78,15 @@ class HttpServer:
     """A running server. `host` and `port` are what it listens on, `url` what others reach it by."""
 
     def __init__(
-        self, app: HttpApp, listener: socket.socket, *, url: str, tls: TlsFiles | None, check_host: frozenset[str] | None, stop_timeout_s: float
+        self,
+        app: HttpApp,
+        listener: socket.socket,
+        *,
+        url: str,
+        tls: TlsFiles | None,
+        check_host: frozenset[str] | None,
+        stop_timeout_s: float,
+        connections_max: int,
     ) -> None:
         self.host, self.port = listener.getsockname()[:2]
         self.url = url
@@ -97,7 +105,7 @@ class HttpServer:
             server_header=False,
             proxy_headers=False,
             headers=[("x-content-type-options", "nosniff")],
-            limit_concurrency=CONNECTIONS_MAX,
+            limit_concurrency=connections_max,
             timeout_keep_alive=KEEP_ALIVE_S,
             timeout_graceful_shutdown=max(1, int(stop_timeout_s)),
         )
@@ -195,6 +203,7 @@ def serve(
     advertised_host: str | None = None,
     advertised_port: int | None = None,
     stop_timeout_s: float = STOP_TIMEOUT_S,
+    connections_max: int = CONNECTIONS_MAX,
 ) -> HttpServer:
     """Listen and answer in a thread; returns when requests are answered. Raises StartError with what to do about it.
 
@@ -210,7 +219,7 @@ def serve(
         scheme = "https" if tls is not None and tls.is_serving else "http"
         shown_host = advertised_host or _reachable(host)
         url = f"{scheme}://{f'[{shown_host}]' if ':' in shown_host else shown_host}:{advertised_port or listener.getsockname()[1]}"
-        server = HttpServer(app, listener, url=url, tls=tls, check_host=check_host, stop_timeout_s=stop_timeout_s)
+        server = HttpServer(app, listener, url=url, tls=tls, check_host=check_host, stop_timeout_s=stop_timeout_s, connections_max=connections_max)
         server.start()
     except BaseException:
         listener.close()
