@@ -1,0 +1,94 @@
+"""Converting a column and knowing which rows did not convert.
+
+Arrow converts whole arrays or fails; here a failure is narrowed to its rows by halving, so that good data costs one call and
+each bad row is known with its cause.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+class Bad(NamedTuple):
+    """A value that did not convert: its row in the batch, and why."""
+
+    row: int
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class Converted:
+    """A converted array, and the rows in which it means nothing (null there)."""
+
+    array: pa.Array
+    bad: Sequence[Bad] = ()
+
+    def after(self, earlier: Converted) -> Converted:
+        """This result with the bad rows of the step before it."""
+        return Converted(self.array, [*earlier.bad, *self.bad]) if earlier.bad else self
+
+
+def halving(values: pa.Array, convert: Callable[[pa.Array], pa.Array], one: Callable[[Any], Any], out_type: pa.DataType) -> Converted:
+    """`convert(values)`; if Arrow refuses, the halves, down to single values, for which `one` (a Python conversion) decides.
+
+    `one` raises ValueError with the cause of a value that is bad.
+    """
+    bad: list[Bad] = []
+
+    def part(start: int, length: int) -> list[pa.Array]:
+        piece = values.slice(start, length)
+        try:
+            return [convert(piece)]
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
+            if length > 1:
+                half = length // 2
+                return [*part(start, half), *part(start + half, length - half)]
+        try:
+            return [pa.array([one(piece[0].as_py())], out_type)]
+        except (ValueError, OverflowError, TypeError, pa.ArrowInvalid) as error:
+            bad.append(Bad(start, str(error)))
+            return [pa.nulls(1, out_type)]
+
+    if len(values) == 0:
+        return Converted(pa.array([], out_type))
+    pieces = part(0, len(values))
+    return Converted(pieces[0] if len(pieces) == 1 else pa.concat_arrays(pieces), bad)
+
+
+def by_unique(values: pa.Array, one: Callable[[Any], Any], out_type: pa.DataType) -> Converted:
+    """Convert each distinct value once in Python; for conversions that Arrow does not have."""
+    if pa.types.is_nested(values.type):
+        return _one_by_one(values, one, out_type)
+    encoded = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
+    results: list[Any] = []
+    causes: dict[int, str] = {}
+    for index, value in enumerate(encoded.dictionary.to_pylist()):
+        try:
+            results.append(None if value is None else one(value))
+        except (ValueError, OverflowError) as error:
+            results.append(None)
+            causes[index] = str(error)
+    array = pa.array(results, out_type).take(encoded.indices)
+    if not causes:
+        return Converted(array)
+    ids = np.asarray(pc.fill_null(encoded.indices, -1))
+    rows = np.flatnonzero(np.isin(ids, list(causes)))
+    return Converted(array, [Bad(int(row), causes[int(ids[row])]) for row in rows])
+
+
+def _one_by_one(values: pa.Array, one: Callable[[Any], Any], out_type: pa.DataType) -> Converted:
+    results: list[Any] = []
+    bad: list[Bad] = []
+    for row, value in enumerate(values.to_pylist()):
+        try:
+            results.append(None if value is None else one(value))
+        except (ValueError, OverflowError) as error:
+            results.append(None)
+            bad.append(Bad(row, str(error)))
+    return Converted(pa.array(results, out_type), bad)

@@ -1,0 +1,48 @@
+"""Readers by format, found by scanning this folder."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from functools import cache
+from pathlib import Path
+
+from pinotpy.errors import UserError
+from pinotpy.ingest.readers.spec import FileFormat, ReadFile
+
+_NO_READERS = ("spec", "catalog", "columns")
+
+
+@cache
+def _modules() -> dict[FileFormat, str]:
+    found: dict[FileFormat, str] = {}
+    for module in pkgutil.iter_modules([str(Path(__file__).parent)]):
+        if module.name not in _NO_READERS:
+            file_format = FileFormat(module.name.removesuffix("_format"))
+            assert file_format not in found, f"two readers of {file_format}"
+            found[file_format] = f"pinotpy.ingest.readers.{module.name}"
+    return found
+
+
+def reader_for(file_format: FileFormat) -> ReadFile:
+    """The reader of a format; its library is imported now."""
+    reader: ReadFile = importlib.import_module(_modules()[file_format]).read
+    return reader
+
+
+def format_from_text(text: str) -> FileFormat:
+    """`CSV`, `avro` → the format; raises UserError with what there is."""
+    try:
+        return FileFormat(text.strip().lower())
+    except ValueError:
+        raise UserError(f"'{text[:40]}' is no input format, expected one of " + ", ".join(FileFormat)) from None
+
+
+def format_of(path: Path) -> FileFormat | None:
+    """The format that a file's name tells (`.csv`, `.json.gz`, in any case), or None."""
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    if suffixes and suffixes[-1] == ".gz":
+        suffixes.pop()
+    name = suffixes[-1].removeprefix(".") if suffixes else ""
+    name = {"jsonl": "json", "ndjson": "json"}.get(name, name)
+    return FileFormat(name) if name in set(FileFormat) else None

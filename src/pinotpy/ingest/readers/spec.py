@@ -1,0 +1,161 @@
+"""The door of file readers: a file of some format becomes Arrow batches in *input form*.
+
+Input form: one Arrow column for each wanted column that the file has, typed as the file has it (CSV: text; JSON, Avro, Parquet:
+what stands there), with null where there is no value. `ingest.pipeline` makes the storage form of it. A reader is a module of
+this folder with `FORMAT` and `read`; the folder is scanned by `catalog`.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol, cast
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pinotpy.data_types import DataType
+from pinotpy.errors import DecodeError, UserError
+
+# Rows of a batch: large enough that a call into Arrow costs nothing a row, small enough for the caches.
+BATCH_ROWS = 1 << 16
+_GZIP_MAGIC = b"\x1f\x8b"
+
+Progress = Callable[[int, int], None]
+"""(bytes read, bytes of the file); called after each batch."""
+
+Reject = Callable[[int, str, str], None]
+"""(row from 1, column or '', cause) of a row that the reader leaves out."""
+
+
+class FileFormat(StrEnum):
+    """Formats of input files."""
+
+    CSV = "csv"
+    JSON = "json"
+    AVRO = "avro"
+    PARQUET = "parquet"
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderColumn:
+    """A column that the caller wants, if the file has it."""
+
+    name: str
+    data_type: DataType
+    single_value: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class InputBatch:
+    """Rows in input form. `row_numbers` (int64, one a row) count from 1 in the file, also over rows that were left out."""
+
+    batch: pa.RecordBatch
+    row_numbers: NDArray[np.int64]
+
+
+class InputFile:
+    """A file to read: plain, gzip'd (told by its first bytes), or a stream of another container.
+
+    Args:
+        path: of the file; shown in messages.
+        opener: instead of opening the path; size_bytes then belongs to that stream.
+    """
+
+    def __init__(self, path: Path, opener: Callable[[], BinaryIO] | None = None, size_bytes: int | None = None) -> None:
+        self.path = path
+        self._opener = opener
+        self._raw: BinaryIO | None = None
+        self._size_bytes = size_bytes
+
+    @property
+    def name(self) -> str:
+        return str(self.path)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes to read, before decompression where the file is gzip'd."""
+        if self._size_bytes is None:
+            self._size_bytes = os.stat(self.path).st_size
+        return self._size_bytes
+
+    @property
+    def position_bytes(self) -> int:
+        """Bytes read so far, on the same scale as `size_bytes`."""
+        return self._raw.tell() if self._raw is not None and not self._raw.closed else 0
+
+    def open(self) -> BinaryIO:
+        """Open for reading from the start; the caller closes it. Raises UserError if it cannot be opened."""
+        try:
+            raw: BinaryIO = self._opener() if self._opener is not None else self.path.open("rb")
+        except OSError as error:
+            raise UserError(f"'{self.name}' cannot be opened: {(error.strerror or str(error)).lower()}", file=self.name) from error
+        self._raw = raw
+        if self._opener is None and raw.read(2) == _GZIP_MAGIC:
+            raw.seek(0)
+            return cast(BinaryIO, _ClosingGzip(raw))
+        raw.seek(0)
+        return raw
+
+    def broken(self, cause: str, row: int | None = None, column: str = "") -> DecodeError:
+        """The error for content that cannot be read; `row` counts from 1."""
+        where = "".join((f" row {row}" if row is not None else "", f" column '{column}'" if column else ""))
+        return DecodeError(f"'{self.name}'{where}: {cause}", file=self.name, row=row, column=column or None)
+
+
+class _ClosingGzip(gzip.GzipFile):
+    """A GzipFile that closes the file below it."""
+
+    def __init__(self, raw: BinaryIO) -> None:
+        super().__init__(fileobj=raw, mode="rb")
+        self._below = raw
+
+    def close(self) -> None:
+        super().close()
+        self._below.close()
+
+
+class ReadFile(Protocol):
+    """What a reader module's `read` is.
+
+    Yields batches of about BATCH_ROWS rows. Rows that cannot be read at all go to `reject`; damage after which nothing can be
+    read raises DecodeError with file and row; settings that the format does not know raise InvalidConfigError.
+    """
+
+    def __call__(
+        self, file: InputFile, columns: Sequence[ReaderColumn], config: Mapping[str, Any], reject: Reject, progress: Progress
+    ) -> Iterator[InputBatch]: ...
+
+
+def column_names(file: InputFile, names: Sequence[str]) -> list[str]:
+    """Check the columns of a file: equal names would make one of them unreadable."""
+    twice = sorted({name for name in names if list(names).count(name) > 1})
+    if twice:
+        raise file.broken(f"columns {', '.join(repr(name) for name in twice[:5])} stand more than once, expected each name once")
+    return list(names)
+
+
+def numbered(first_row: int, count: int) -> NDArray[np.int64]:
+    """Row numbers of a batch without left-out rows."""
+    return np.arange(first_row, first_row + count, dtype=np.int64)
+
+
+class BufferedStream(Protocol):
+    """A stream whose next bytes can be looked at."""
+
+    def read(self, size: int = -1, /) -> bytes: ...
+
+    def readline(self, size: int | None = -1, /) -> bytes: ...
+
+    def peek(self, size: int = 0, /) -> bytes: ...
+
+
+def buffered_reader(stream: BinaryIO) -> BufferedStream:
+    """A stream with a buffer of 1 MiB; it goes with the stream below."""
+    return cast(BufferedStream, io.BufferedReader(cast(io.RawIOBase, stream), 1 << 20))

@@ -1,0 +1,52 @@
+"""Length limits of STRING, JSON and BYTES, and the cut of a STRING at its first NUL. Source: Pinot's SanitizationTransformer."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pinotpy.config.field_spec import FieldSpec, MaxLengthExceedStrategy
+from pinotpy.data_types import DataType
+from pinotpy.ingest.conversion import Bad, Converted
+
+_LIMITED = (DataType.STRING, DataType.JSON, DataType.BYTES)
+
+
+def sanitize(values: pa.Array, spec: FieldSpec) -> Converted:
+    """Apply `maxLength` (characters of text, bytes of BYTES) by its strategy to a flat array or a dictionary of text."""
+    if spec.data_type not in _LIMITED:
+        return Converted(values)
+    if pa.types.is_dictionary(values.type):
+        return _sanitize_dictionary(values, spec)
+    if spec.data_type is DataType.STRING and pc.max(pc.find_substring(values, "\x00")).as_py() not in (None, -1):
+        # (?s): a NUL may stand before the end of a line
+        values = pc.replace_substring_regex(values, pattern="(?s)\x00.*", replacement="")
+    length = pc.binary_length(values) if spec.data_type is DataType.BYTES else pc.utf8_length(values)
+    longest = pc.max(length).as_py()
+    if longest is None or longest <= spec.max_length:
+        return Converted(values)
+    match spec.length_strategy:
+        case MaxLengthExceedStrategy.NO_ACTION:
+            return Converted(values)
+        case MaxLengthExceedStrategy.TRIM_LENGTH:
+            cut = pc.binary_slice if spec.data_type is DataType.BYTES else pc.utf8_slice_codeunits
+            return Converted(cut(values, 0, spec.max_length))
+    too_long = pc.fill_null(pc.greater(length, spec.max_length), False)
+    if spec.length_strategy is MaxLengthExceedStrategy.SUBSTITUTE_DEFAULT_VALUE:
+        default = spec.default_null_stored
+        assert isinstance(default, bytes)
+        scalar = pa.scalar(default, pa.binary()) if spec.data_type is DataType.BYTES else pa.scalar(default.decode(), pa.string())
+        return Converted(pc.if_else(too_long, scalar, values))
+    rows = np.flatnonzero(np.asarray(too_long))
+    unit = "bytes" if spec.data_type is DataType.BYTES else "characters"
+    bad = [Bad(int(row), f"{length[int(row)].as_py()} {unit} long, allowed are {spec.max_length}") for row in rows]
+    return Converted(values, bad)
+
+
+def _sanitize_dictionary(values: pa.DictionaryArray, spec: FieldSpec) -> Converted:
+    """The dictionary's texts stand for all rows; only where one of them changes are the rows looked at."""
+    cleaned = sanitize(values.dictionary, spec)
+    if not cleaned.bad and cleaned.array.equals(values.dictionary):
+        return Converted(values)
+    return sanitize(values.dictionary_decode(), spec)
