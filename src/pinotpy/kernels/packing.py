@@ -14,8 +14,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-from numba import njit
+from numba import carray, njit, types
 from numpy.typing import NDArray
+
+from pinotpy.kernels.abi import pointer
 
 LANES: Final = 128
 ROWS: Final = 32
@@ -68,39 +70,41 @@ def _pack(padded: Any, width: int, words: Any) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _unpack_row(low: Any, shift: int, mask: int, out: Any) -> None:
-    shift32, mask32 = np.uint32(shift), np.uint32(mask)
+def _unpack_row(low: Any, shift: Any, mask: Any, out: Any) -> None:
     for lane in range(out.shape[0]):
-        out[lane] = (low[lane] >> shift32) & mask32
+        out[lane] = (low[lane] >> shift) & mask
 
 
 @njit(cache=True, nogil=True)
-def _unpack_row_two(low: Any, high: Any, shift: int, mask: int, out: Any) -> None:
-    right, left, mask32 = np.uint32(shift), np.uint32(32 - shift), np.uint32(mask)
+def _unpack_row_two(low: Any, high: Any, shift: Any, mask: Any, out: Any) -> None:
+    left = np.uint32(32) - shift
     for lane in range(out.shape[0]):
-        out[lane] = ((low[lane] >> right) | (high[lane] << left)) & mask32
+        out[lane] = ((low[lane] >> shift) | (high[lane] << left)) & mask
 
 
 @njit(cache=True, nogil=True)
 def unpack(words: Any, width: int, start: int, out: Any) -> None:
-    """Decode values [start, start + len(out)) into `out` (uint32, or any wider integer type).
+    """Decode values [start, start + len(out)) into `out`, uint32.
 
     `start` must be a multiple of 128 (every driver block starts at one); the end may lie anywhere.
     """
-    mask = (1 << width) - 1
+    mask = np.uint32((1 << width) - 1)
     num_values = out.shape[0]
     row = start // 128
     done = 0
+    # Rows as carrays: slices of an array count references, which took four fifths of the time (0.25 against 0.06 ns a value).
+    base, target = words.ctypes.data, out.ctypes.data
     while done < num_values:
         count = min(128, num_values - done)
-        base = (row // 32) * width * 128
         bit = (row % 32) * width
         word, shift = bit >> 5, bit & 31
-        low = words[base + word * 128 : base + word * 128 + 128]
+        address = base + ((row // 32) * width + word) * 512
+        low = carray(pointer(address, types.uint32), 128)
+        part = carray(pointer(target + done * 4, types.uint32), count)
         if shift + width > 32:
-            _unpack_row_two(low, words[base + word * 128 + 128 : base + word * 128 + 256], shift, mask, out[done : done + count])
+            _unpack_row_two(low, carray(pointer(address + 512, types.uint32), 128), np.uint32(shift), mask, part)
         else:
-            _unpack_row(low, shift, mask, out[done : done + count])
+            _unpack_row(low, np.uint32(shift), mask, part)
         done += count
         row += 1
 
