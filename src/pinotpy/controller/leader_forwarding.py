@@ -13,13 +13,13 @@ import random
 import uuid
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Protocol
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, urlsplit
 
 import httpx
 import orjson
 
 from pinotpy.controller.idempotency import KEY_HEADER, IdempotentAnswers, KeptAnswer
-from pinotpy.errors import NotLeaderError, PayloadTooLargeError, PinotError, UserError
+from pinotpy.errors import AccessDeniedError, NotLeaderError, PayloadTooLargeError, PinotError, UserError
 
 LOG = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ PAUSE_S = 0.25  # times the attempt, with jitter: a new leader is there within a
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
 LOCAL_PATHS = frozenset({"/sql", "/pql", "/segments", "/v2/segments", "/schemas/validate", "/tables/validate", "/tableConfigs/validate"})
 HOP_BY_HOP = frozenset(
-    b"connection keep-alive proxy-authenticate proxy-authorization te trailer transfer-encoding upgrade host content-length".split(),
+    b"connection keep-alive proxy-authenticate proxy-authorization te trailer transfer-encoding upgrade host content-length origin".split(),
 )
 
 
@@ -81,6 +81,7 @@ class LeaderForwarding:
             if self._leadership.is_leader():
                 await self._answer_once(scope, receive, send, headers.get(KEY_HEADER))
                 return
+            _refuse_foreign_pages(headers)
             if FORWARDED_BY in headers:
                 raise NotLeaderError("this controller does not lead any more: ask the lead controller", forwarded_by=headers[FORWARDED_BY].decode("latin-1"))
             answer = await self._forward(scope, await _read_body(receive))
@@ -131,6 +132,13 @@ class LeaderForwarding:
             kept = tuple((name.lower(), value) for name, value in response.headers.raw if name.lower() not in HOP_BY_HOP | {b"content-encoding"})
             return KeptAnswer(response.status_code, kept, response.content)
         raise NotLeaderError(f"{reason}; nothing is known to be changed: try again")
+
+
+def _refuse_foreign_pages(headers: dict[bytes, bytes]) -> None:
+    # The leader cannot tell: for it the host is its own. So the Origin is checked here and not passed on.
+    origin = urlsplit(headers.get(b"origin", b"").decode("latin-1")).netloc.lower()
+    if b"origin" in headers and origin != headers.get(b"host", b"").decode("latin-1").lower():
+        raise AccessDeniedError("requests from pages of another origin are refused")
 
 
 def _fingerprint(scope: Scope, body: bytes) -> bytes:

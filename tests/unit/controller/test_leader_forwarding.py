@@ -169,6 +169,18 @@ def test_without_a_leader_the_answer_is_503_and_says_that_it_may_be_tried_again(
     asyncio.run(run())
 
 
+def test_a_page_of_another_origin_cannot_use_the_follower() -> None:
+    async def run() -> None:
+        leader = CountingApp()
+        follower, _ = follower_of(leader)
+        assert (await follower.post("/tables", headers={"Origin": "http://evil.example"})).status_code == 403
+        assert leader.seen == []
+        assert (await follower.post("/tables", headers={"Origin": "http://b:9000"})).status_code == 200
+        assert b"origin" not in leader.seen[0][2]
+
+    asyncio.run(run())
+
+
 def test_two_followers_do_not_pass_a_request_round() -> None:
     async def run() -> None:
         other = layer(CountingApp(), Leads(False, "http://b:9000"))

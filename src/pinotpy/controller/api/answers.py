@@ -1,0 +1,44 @@
+"""Shapes of answers that clients of Pinot's controller read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+from fastapi import Response
+
+from pinotpy.errors import UserError
+from pinotpy.names import TableType
+
+
+def success(text: str, unrecognized: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Pinot's SuccessResponse; with `unrecognized` the form of ConfigSuccessResponse, whose keys come in this order."""
+    if unrecognized is None:
+        return {"status": text}
+    return {"unrecognizedProperties": unrecognized, "status": text}
+
+
+def pretty(document: Any) -> Response:
+    """JSON for people, as Pinot answers schemas."""
+    return Response(orjson.dumps(document, option=orjson.OPT_INDENT_2), media_type="application/json")
+
+
+def java_list(names: list[str]) -> str:
+    """`[a, b]`, as Java prints a list."""
+    return f"[{', '.join(names)}]"
+
+
+def table_type_of(text: str | None, *, required: bool = False) -> TableType | None:
+    """Read a table type in any case; texts as Pinot 1.5.1's.
+
+    Raises:
+        UserError: it is no type, or it is missing and required.
+    """
+    if text is None or text == "":
+        if required:
+            raise UserError("Table type must not be null: give type=OFFLINE or type=REALTIME")
+        return None
+    try:
+        return TableType(text.strip().upper())
+    except ValueError:
+        raise UserError(f"Illegal table type '{text[:40]}': expected OFFLINE or REALTIME") from None

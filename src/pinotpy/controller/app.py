@@ -1,0 +1,51 @@
+"""All routes of a controller as one application."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import chain
+from typing import Any
+
+from pinotpy.controller.api.brokers import broker_routes
+from pinotpy.controller.api.cluster import cluster_routes
+from pinotpy.controller.api.console import console_routes
+from pinotpy.controller.api.instances import instance_routes
+from pinotpy.controller.api.queries import query_routes
+from pinotpy.controller.api.schemas import schema_routes
+from pinotpy.controller.api.segments import segment_routes
+from pinotpy.controller.api.tables import table_routes
+from pinotpy.controller.api.tenants import tenant_routes
+from pinotpy.controller.api.uploads import upload_routes
+from pinotpy.controller.context import Controller
+from pinotpy.controller.periodic.scheduler import PeriodicScheduler
+from pinotpy.service.access import AccessControl
+from pinotpy.service.http import HttpApp, build_app
+from pinotpy.service.routes import Route
+
+
+def controller_routes(controller: Controller, scheduler: PeriodicScheduler) -> Iterable[Route]:
+    """Every route, fixed paths before those with parameters that would take them too."""
+    return chain(
+        schema_routes(controller),
+        broker_routes(controller),
+        table_routes(controller),
+        upload_routes(controller),
+        segment_routes(controller),
+        instance_routes(controller),
+        tenant_routes(controller),
+        cluster_routes(controller, scheduler),
+        query_routes(controller),
+        console_routes(),
+    )
+
+
+def build_controller_app(
+    controller: Controller,
+    scheduler: PeriodicScheduler,
+    *,
+    access: AccessControl,
+    ready: Callable[[], str | None],
+    settings: Callable[[], dict[str, Any]] = dict,
+) -> HttpApp:
+    """The application; mutating requests still need the layer of `leader_forwarding` around it."""
+    return build_app("controller", controller_routes(controller, scheduler), access=access, metrics=controller.metrics, ready=ready, settings=settings)

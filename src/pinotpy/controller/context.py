@@ -1,0 +1,56 @@
+"""What every verb and route of the controller works with, in one value."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import httpx
+
+from pinotpy.clock import Clock
+from pinotpy.cluster.segment_metadata import SegmentZkMetadata
+from pinotpy.config.settings import ControllerSettings
+from pinotpy.controller.catalog import Catalog
+from pinotpy.controller.segment_files import SegmentFiles
+from pinotpy.service.metrics import Metrics
+
+if TYPE_CHECKING:
+    from pinotpy.controller.registration import UploadConditions
+
+DAY_MS = 86_400_000
+
+
+@dataclass(frozen=True, slots=True)
+class Controller:
+    """One controller. All parts may be used from any thread, `async_peers` only from the server's event loop.
+
+    Attributes:
+        peers, async_peers: HTTP clients to other daemons; `peers` shows the cluster token, `async_peers` does not, as it
+            passes on what users send.
+        is_leader, leader: whether this controller leads; the instance id of the one that does, or None.
+        register_at_leader: passes a segment's registration on to the leader.
+    """
+
+    instance: str
+    settings: ControllerSettings
+    catalog: Catalog
+    files: SegmentFiles
+    scratch_dir: Path
+    clock: Clock
+    metrics: Metrics
+    peers: httpx.Client
+    async_peers: httpx.AsyncClient
+    is_leader: Callable[[], bool]
+    leader: Callable[[], str | None]
+    register_at_leader: Callable[[SegmentZkMetadata, UploadConditions], Awaitable[SegmentZkMetadata | None]]
+
+    @property
+    def scheme(self) -> str:
+        """How daemons of this cluster speak to each other."""
+        return "https" if self.settings.uses_tls else "http"
+
+    @property
+    def deleted_segments_retention_ms(self) -> int:
+        return self.settings.deleted_segments_retention_days * DAY_MS

@@ -1,0 +1,143 @@
+"""Making an uploaded segment part of its table: the leader's half of an upload, after the bytes are checked and stored.
+
+New segment: record and ideal state in one write. Existing segment: the same content changes times only; other content changes
+the record and tells servers and brokers to refresh. Uploads are optimistic: each carries the version of the record that it
+saw when it began, and of two at once the second one is refused.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from pinotpy.cluster.segment_metadata import SegmentZkMetadata
+from pinotpy.config.segments_config import AssignmentStrategy
+from pinotpy.config.table import TableConfig
+from pinotpy.controller.assignment.balanced import assign_balanced, count_segments
+from pinotpy.controller.assignment.replica_group import assign_mirrored, deal_groups
+from pinotpy.controller.catalog import StoredSegment
+from pinotpy.controller.context import Controller
+from pinotpy.controller.table_rules import server_candidates
+from pinotpy.controller.user_messages import send_refresh
+from pinotpy.errors import AlreadyExistsError, PreconditionFailedError, StaleVersionError, TableNotFoundError, UserError
+
+LOG = logging.getLogger(__name__)
+
+DROP_WAIT_S = 10.0  # how long an upload waits for servers to drop a deleted segment of the same name
+DROP_POLL_S = 0.1
+# Assignments of one leader are made one after the other, so that each sees the counts of those before it.
+_assigning = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class UploadConditions:
+    """Under which conditions a segment may come in. `seen_version`: of its record when the upload began, None = there was none."""
+
+    allow_refresh: bool = True
+    if_match: str | None = None
+    seen_version: int | None = None
+
+
+def check_conditions(segment: SegmentZkMetadata, stored: StoredSegment | None, conditions: UploadConditions) -> None:
+    """Refuse what the conditions exclude.
+
+    Raises:
+        PreconditionFailedError: IF-MATCH names another CRC than the existing segment's.
+        AlreadyExistsError: it exists and may not be refreshed, or another upload of it went through meanwhile.
+    """
+    name, table, if_match = segment.segment_name, segment.table_name_with_type, conditions.if_match
+    existing = stored.segment if stored is not None else None
+    if if_match is not None and (existing is None or str(existing.crc) != if_match):
+        found = "but the segment does not exist" if existing is None else f"does not match existing CRC: {existing.crc}"
+        raise PreconditionFailedError(f"For segment: {name} of table: {table}, expected CRC: {if_match[:40]} {found}", segment=name, table=table)
+    if existing is not None and not conditions.allow_refresh:
+        raise AlreadyExistsError(f"Segment: {name} already exists in table: {table}. Refresh not permitted.", segment=name, table=table)
+    version = stored.version if stored is not None else None
+    if version != conditions.seen_version and (existing is None or existing.crc != segment.crc):
+        raise AlreadyExistsError(
+            f"another upload or deletion of segment '{name}' of table '{table}' went through at the same time: look at it and upload again",
+            segment=name,
+            table=table,
+        )
+
+
+def register_segment(controller: Controller, segment: SegmentZkMetadata, conditions: UploadConditions) -> SegmentZkMetadata | None:
+    """Write record and ideal state of a segment whose bytes are stored. Returns the record that it replaced, if any.
+
+    Raises:
+        TableNotFoundError: the table is gone.
+        UserError: too few servers for its replicas.
+        PreconditionFailedError, AlreadyExistsError: see `check_conditions`.
+    """
+    catalog, table, name = controller.catalog, segment.table_name_with_type, segment.segment_name
+    found = catalog.table_config(table)
+    if found is None:
+        raise TableNotFoundError(f"Failed to find table: {table}", table=table)
+    stored = catalog.segment(table, name)
+    check_conditions(segment, stored, conditions)
+    if stored is None:
+        _wait_until_dropped(controller, table, name)
+        with _assigning:
+            servers = choose_servers(controller, found.config, catalog.ideal_state(table) or {}, segment)
+            catalog.add_segment(segment, servers)
+        LOG.info("segment added table=%s segment=%s crc=%d docs=%d servers=%s", table, name, segment.crc, segment.total_docs, ",".join(servers))
+        return None
+    _refresh(controller, segment, stored)
+    return stored.segment
+
+
+def choose_servers(controller: Controller, config: TableConfig, assignment: Mapping[str, Mapping[str, str]], segment: SegmentZkMetadata) -> tuple[str, ...]:
+    """Servers of a new segment by the table's strategy, given what is assigned already."""
+    candidates = server_candidates(controller.catalog, config)
+    counts = count_segments(assignment)
+    if config.segments.segment_assignment_strategy is not AssignmentStrategy.REPLICA_GROUP:
+        return assign_balanced(candidates, counts, config.replication)
+    strategy = config.segments.replica_group_strategy_config
+    groups = deal_groups(candidates, config.replication, table_name_with_type=config.name_with_type)
+    if strategy is None or strategy.partition_column is None:
+        return assign_mirrored(groups, counts)
+    partition = _partition_of(segment, strategy.partition_column)
+    return assign_mirrored(groups, counts, partition, strategy.num_instances_per_partition)
+
+
+def _refresh(controller: Controller, segment: SegmentZkMetadata, stored: StoredSegment) -> None:
+    catalog, old = controller.catalog, stored.segment
+    table, name, now_ms = segment.table_name_with_type, segment.segment_name, controller.clock.now_ms()
+    if old.crc == segment.crc:
+        # The same content again: where it lies and what servers hold stays as it is.
+        renewed = replace(old, refresh_time_ms=now_ms, creation_time_ms=segment.creation_time_ms, custom_map=segment.custom_map or old.custom_map)
+    else:
+        renewed = replace(segment, push_time_ms=old.push_time_ms, refresh_time_ms=now_ms)
+    try:
+        catalog.replace_segment(renewed, stored.version)
+    except StaleVersionError as error:
+        raise AlreadyExistsError(f"another upload of segment '{name}' of table '{table}' went through at the same time: look at it and upload again") from error
+    LOG.info("segment refreshed table=%s segment=%s from_crc=%d to_crc=%d", table, name, old.crc, segment.crc)
+    if old.crc != segment.crc:
+        send_refresh(controller, table, name)
+
+
+def _wait_until_dropped(controller: Controller, table: str, name: str) -> None:
+    """A server that still holds a deleted segment of this name would take the new one for it: wait until none does."""
+    deadline_ns = controller.clock.monotonic_ns() + int(DROP_WAIT_S * 1e9)
+    never = threading.Event()
+    while name in (controller.catalog.external_view(table) or {}):
+        if controller.clock.monotonic_ns() >= deadline_ns:
+            raise AlreadyExistsError(
+                f"servers are still dropping the deleted segment '{name}' of table '{table}': try again in a moment", segment=name, table=table
+            )
+        controller.clock.wait(never, DROP_POLL_S)
+
+
+def _partition_of(segment: SegmentZkMetadata, column: str) -> int:
+    columns = (segment.partition_metadata or {}).get("columnPartitionMap", {})
+    partitions = columns.get(column, {}).get("partitions", [])
+    if len(partitions) != 1:
+        raise UserError(
+            f"segment '{segment.segment_name}' must hold exactly one partition of column '{column}' to be assigned by partition, found {len(partitions)}",
+            segment=segment.segment_name,
+            column=column,
+        )
+    return int(partitions[0])

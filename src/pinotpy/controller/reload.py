@@ -1,0 +1,48 @@
+"""Reload: servers read segments anew, so that new columns and indexes of config and schema appear."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+
+from pinotpy.cluster.messages import RELOAD_SEGMENT, send_user_message
+from pinotpy.controller.context import Controller
+from pinotpy.errors import NotFoundError
+
+
+@dataclass(frozen=True, slots=True)
+class ReloadJob:
+    """One reload: its id and to how many servers it went."""
+
+    job_id: str
+    num_messages: int
+
+
+def reload_segment(controller: Controller, table: str, segment: str, *, force_download: bool = False) -> ReloadJob:
+    """Ask the servers of one segment to reload it; NotFoundError if no server has it."""
+    servers = (controller.catalog.ideal_state(table) or {}).get(segment, {})
+    if not servers:
+        raise NotFoundError(f"Failed to find segment: {segment[:200]} in table: {table} on every instance", table=table, segment=segment[:400])
+    return _send(controller, table, segment, list(servers), force_download)
+
+
+def reload_table(controller: Controller, table: str, *, force_download: bool = False) -> ReloadJob:
+    """Ask all servers of a table to reload its segments."""
+    servers = {server for replicas in (controller.catalog.ideal_state(table) or {}).values() for server in replicas}
+    return _send(controller, table, "", sorted(servers), force_download)
+
+
+def _send(controller: Controller, table: str, segment: str, servers: list[str], force_download: bool) -> ReloadJob:
+    job_id = str(uuid.uuid4())
+    sent = send_user_message(
+        controller.catalog.store,
+        controller.catalog.paths,
+        servers,
+        RELOAD_SEGMENT,
+        resource=table,
+        partition=segment,
+        fields={"forceDownload": str(force_download).lower(), "reloadJobId": job_id},
+        source=controller.instance,
+        now_ms=controller.clock.now_ms(),
+    )
+    return ReloadJob(job_id, sent)

@@ -1,0 +1,93 @@
+"""Where the archives of segments lie in the deep store.
+
+`segments/<table>/<segment>/<crc>.tar.gz`: a refresh writes beside the old file, so that the record that names a CRC always
+finds its bytes, and a refresh that breaks off has replaced nothing. Deleted ones lie for a while in
+`Deleted_Segments/<table>/<segment>/<crc>.until-<ms>.tar.gz`.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+from urllib.parse import quote
+
+from pinotpy.errors import DataError, NotFoundError, OutOfCapacityError
+from pinotpy.fs.deep_store import DeepStore, StoredFile
+from pinotpy.names import check_segment_name, check_table_name, raw_table_name
+
+LOG = logging.getLogger(__name__)
+
+LIVE, DELETED = "segments", "Deleted_Segments"
+_UNTIL = re.compile(r"\.until-(\d{1,15})\.tar\.gz$")
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentFiles:
+    """Archives of segments by table, segment and CRC. Safe to share between threads, as its store is."""
+
+    store: DeepStore
+    base_url: str  # of this controller, as servers reach it
+
+    def download_url(self, table: str, segment: str) -> str:
+        """Where servers fetch the archive: this controller's REST."""
+        return f"{self.base_url}/segments/{quote(raw_table_name(table), safe='')}/{quote(segment, safe='')}"
+
+    def put(self, table: str, segment: str, crc: int, archive: Path) -> StoredFile:
+        """Store an archive, whole or not at all.
+
+        Raises:
+            OutOfCapacityError: the store cannot take it (full, unreachable).
+        """
+        try:
+            return self.store.put(_key(table, segment, crc), archive)
+        except DataError as error:
+            raise OutOfCapacityError(f"the deep store cannot take segment '{segment}': {error.message}", table=table, segment=segment) from error
+
+    def has(self, table: str, segment: str, crc: int) -> bool:
+        """Whether the archive is there."""
+        try:
+            self.store.open(_key(table, segment, crc)).close()
+        except NotFoundError:
+            return False
+        return True
+
+    def open(self, table: str, segment: str, crc: int) -> BinaryIO:
+        """Open an archive for reading; NotFoundError if it is not in this store."""
+        return self.store.open(_key(table, segment, crc))
+
+    def remove(self, table: str, segment: str, crc: int) -> None:
+        """Delete an archive for good."""
+        self.store.delete(_key(table, segment, crc))
+
+    def retire(self, table: str, segment: str, *, until_ms: int | None) -> None:
+        """Move all archives of a segment to the deleted ones, kept until `until_ms`; None deletes them at once."""
+        for file in list(self.store.list(_folder(table, segment))):
+            name = file.key.rpartition("/")[2].removesuffix(".tar.gz")
+            if until_ms is None:
+                self.store.delete(file.key)
+            else:
+                self.store.move(file.key, f"{DELETED}/{_table(table)}/{check_segment_name(segment)}/{name}.until-{until_ms}.tar.gz")
+
+    def purge(self, now_ms: int) -> int:
+        """Delete the deleted ones whose time is up; returns how many went."""
+        gone = 0
+        for file in list(self.store.list(DELETED)):
+            found = _UNTIL.search(file.key)
+            if found is not None and int(found.group(1)) <= now_ms:
+                gone += self.store.delete(file.key)
+        return gone
+
+
+def _table(table: str) -> str:
+    return check_table_name(raw_table_name(table))
+
+
+def _folder(table: str, segment: str) -> str:
+    return f"{LIVE}/{_table(table)}/{check_segment_name(segment)}"
+
+
+def _key(table: str, segment: str, crc: int) -> str:
+    return f"{_folder(table, segment)}/{crc}.tar.gz"

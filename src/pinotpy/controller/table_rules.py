@@ -1,0 +1,60 @@
+"""What a table config must be in this cluster: its schema exists and agrees, its tags have enough instances."""
+
+from __future__ import annotations
+
+from pinotpy.config.schema import Schema
+from pinotpy.config.segments_config import AssignmentStrategy
+from pinotpy.config.table import TableConfig, check_against_schema
+from pinotpy.controller.assignment.candidates import check_enough, rotated_candidates
+from pinotpy.controller.assignment.replica_group import deal_groups
+from pinotpy.controller.catalog import Catalog
+from pinotpy.errors import UserError
+from pinotpy.names import TableType
+
+
+def check_table(catalog: Catalog, config: TableConfig) -> Schema:
+    """Return the table's schema if the config can work here.
+
+    Raises:
+        InvalidConfigError: the schema contradicts it, with every fault.
+        UserError: no schema, too few instances, or the other half of the table uses another time column.
+    """
+    name = config.name_with_type
+    found = catalog.schema(config.raw_table_name)
+    if found is None:
+        raise UserError(f"Failed to find schema for table: {name}; add a schema named '{config.raw_table_name}' first", table=name)
+    check_against_schema(config, found.schema)
+    _check_other_half(catalog, config)
+    if not broker_candidates(catalog, config):
+        raise UserError(f"Failed to find instances with tag: {config.tenants.broker_tag} for table: {name}", table=name)
+    try:
+        candidates = server_candidates(catalog, config)
+        if config.segments.segment_assignment_strategy is AssignmentStrategy.REPLICA_GROUP:
+            deal_groups(candidates, config.replication, table_name_with_type=name)
+    except UserError as error:
+        raise UserError(f"Failed to calculate instance partitions for table: {name}, reason: {error.message}", table=name) from error
+    return found.schema
+
+
+def broker_candidates(catalog: Catalog, config: TableConfig) -> list[str]:
+    """Brokers of the table's tenant, sorted."""
+    return catalog.instances_with_tag(config.tenants.broker_tag, role="Broker")
+
+
+def server_candidates(catalog: Catalog, config: TableConfig) -> tuple[str, ...]:
+    """Servers of the table's tenant in the order of assignment; UserError with the numbers if they are too few."""
+    tag = config.tenants.server_tag(config.table_type)
+    candidates = rotated_candidates(catalog.instances_with_tag(tag, role="Server"), config.name_with_type)
+    check_enough(candidates, config.replication, tag=tag, table_name_with_type=config.name_with_type)
+    return candidates
+
+
+def _check_other_half(catalog: Catalog, config: TableConfig) -> None:
+    # A hybrid table has one time boundary: both halves must mean the same column by it.
+    other_type = TableType.REALTIME if config.table_type is TableType.OFFLINE else TableType.OFFLINE
+    other = catalog.table_config(f"{config.raw_table_name}_{other_type}")
+    if other is None:
+        return
+    mine, theirs = config.segments.time_column_name, other.config.segments.time_column_name
+    if mine != theirs:
+        raise UserError(f"timeColumnName '{mine}' of {config.name_with_type} differs from '{theirs}' of {other.config.name_with_type}: a hybrid table has one")

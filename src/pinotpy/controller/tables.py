@@ -1,0 +1,119 @@
+"""Tables: add, update, delete, switch on and off. Order of writes as in a live Pinot 1.5.1 (control-plane-live §2)."""
+
+from __future__ import annotations
+
+import logging
+
+from pinotpy.config.table import TableConfig
+from pinotpy.controller.context import Controller
+from pinotpy.controller.deletion import delete_segment_files
+from pinotpy.controller.table_rules import broker_candidates, check_table
+from pinotpy.controller.user_messages import send_config_changed
+from pinotpy.errors import AlreadyExistsError, NotFoundError, StaleVersionError, TableNotFoundError, UserError
+from pinotpy.names import TableType, split_table_name, table_name_with_type
+
+LOG = logging.getLogger(__name__)
+
+ATTEMPTS_MAX = 5
+
+
+def halves_named(name: str, table_type: TableType | None) -> list[str]:
+    """Names with type that `name` and `table_type` may mean; none if they contradict each other."""
+    raw, suffix = split_table_name(name)
+    if suffix is not None and table_type is not None and suffix is not table_type:
+        return []
+    wanted = suffix or table_type
+    return [table_name_with_type(raw, one) for one in TableType if wanted is None or one is wanted]
+
+
+def existing_halves(controller: Controller, name: str, table_type: TableType | None = None) -> list[str]:
+    """The halves of a table that exist, OFFLINE first."""
+    return [half for half in halves_named(name, table_type) if controller.catalog.table_config(half) is not None]
+
+
+def add_table(controller: Controller, config: TableConfig) -> None:
+    """Create a table. Everything is checked before anything is written.
+
+    Raises:
+        InvalidConfigError, UserError: it cannot work here (see `check_table`).
+        AlreadyExistsError: it exists, or servers still hold segments of a deleted one.
+    """
+    catalog, name = controller.catalog, config.name_with_type
+    check_table(catalog, config)
+    _refuse_existing(controller, name)
+    if catalog.external_view(name) is not None:
+        raise AlreadyExistsError(
+            f"External view for {name} still exists. If the table is just deleted, please wait for the clean up to finish before recreating it. "
+            "If the external view is not removed after a long time, try restarting the servers showing up in the external view",
+            table=name,
+        )
+    catalog.create_table(config, broker_candidates(catalog, config))
+    LOG.info("table added table=%s replication=%d", name, config.replication)
+
+
+def update_table(controller: Controller, path_name: str, config: TableConfig) -> None:
+    """Replace the config of an existing table.
+
+    Raises:
+        NotFoundError: there is no such table.
+        InvalidConfigError, UserError: as `add_table`, or the path names another table.
+    """
+    catalog, name = controller.catalog, config.name_with_type
+    if name not in halves_named(path_name, config.table_type):
+        raise UserError(f"Invalid table config: {path_name[:200]} with error: Request table {path_name[:200]} does not match table name in the body {name}")
+    for _ in range(ATTEMPTS_MAX):
+        found = catalog.table_config(name)
+        if found is None:
+            raise NotFoundError(f"Table {name} does not exist", table=name)
+        check_table(catalog, config)
+        try:
+            catalog.replace_table_config(config, found.version)
+        except StaleVersionError:
+            continue
+        if found.config.tenants.broker_tag != config.tenants.broker_tag:
+            catalog.set_brokers(name, broker_candidates(catalog, config))
+        send_config_changed(controller, name)
+        LOG.info("table config replaced table=%s", name)
+        return
+    raise StaleVersionError(f"table '{name}' was changed by others {ATTEMPTS_MAX} times in a row: try again", table=name)
+
+
+def delete_table(controller: Controller, name: str, table_type: TableType | None, *, retention_ms: int | None = None) -> list[str]:
+    """Delete the halves of a table that exist; returns their names.
+
+    Brokers lose the table in the same write as the ideal state goes; whatever breaks after it, a second delete finishes.
+
+    Raises:
+        NotFoundError: there is nothing to delete.
+    """
+    doomed = []
+    for half in halves_named(name, table_type):
+        segments = controller.catalog.recorded_segment_names(half)
+        try:
+            controller.catalog.drop_table(half)
+        except TableNotFoundError:
+            continue
+        for segment in segments:
+            delete_segment_files(controller, half, segment, retention_ms=retention_ms)
+        controller.metrics.forget_table(half)
+        LOG.info("table deleted table=%s segments=%d", half, len(segments))
+        doomed.append(half)
+    if not doomed:
+        type_text = table_type.value if table_type is not None else "null"
+        raise NotFoundError(f"Table '{name[:200]}' with type {type_text} does not exist", table=name[:200])
+    return doomed
+
+
+def set_table_enabled(controller: Controller, name: str, enabled: bool) -> None:
+    """Switch the serving of a table on or off; segments stay assigned."""
+    controller.catalog.set_enabled(name, enabled)
+    LOG.info("table switched table=%s enabled=%s", name, enabled)
+
+
+def _refuse_existing(controller: Controller, name: str) -> None:
+    if controller.catalog.table_config(name) is not None:
+        raise AlreadyExistsError(
+            f"Table config for {name} already exists. If this is unexpected, try deleting the table to remove all metadata associated with it "
+            "before attempting to recreate.",
+            table=name,
+        )

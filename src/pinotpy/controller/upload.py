@@ -1,0 +1,202 @@
+"""One segment upload, from the bytes on this controller's disk to a registered segment.
+
+The straight line of `accept_upload`: unpack into a scratch folder → verify every byte → fits table and schema? → quota →
+conditions → deep store → registration by the leader. Whatever fails, nothing is left: scratch goes with its folder, the stored
+archive is removed again, and registration takes its own first write back.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pinotpy.cluster.segment_metadata import SegmentZkMetadata
+from pinotpy.config.schema import Schema
+from pinotpy.config.table import TableConfig
+from pinotpy.controller.context import Controller
+from pinotpy.controller.registration import UploadConditions, check_conditions
+from pinotpy.controller.segment_check import check_segment
+from pinotpy.errors import DataError, NotFoundError, QuotaExceededError, TableNotFoundError, UserError
+from pinotpy.names import TableType, check_table_name, raw_table_name, split_table_name, table_name_with_type
+from pinotpy.segment.archive import unpack_segment
+from pinotpy.segment.immutable import load_segment
+from pinotpy.segment.metadata import SegmentMetadata
+from pinotpy.segment.tar_stream import ArchiveLimits
+
+LOG = logging.getLogger(__name__)
+
+Register = Callable[[SegmentZkMetadata, UploadConditions], SegmentZkMetadata | None]
+
+
+@dataclass(frozen=True, slots=True)
+class UploadRequest:
+    """What the uploader asked for, besides the bytes."""
+
+    table: str | None  # raw or with type; None: the segment says
+    table_type: TableType
+    allow_refresh: bool = True
+    if_match: str | None = None
+    custom_map: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Uploaded:
+    """What an upload did."""
+
+    segment_name: str
+    table_name_with_type: str
+
+
+def target_table(request: UploadRequest, named_by_segment: str | None = None) -> str:
+    """Name with type of the table that an upload goes to; UserError if name and type contradict each other."""
+    name = request.table or named_by_segment
+    if not name:
+        raise UserError("Could not find paramName tableName in path or query params: name the table with ?tableName=")
+    raw, suffix = split_table_name(name)
+    if suffix is not None and suffix is not request.table_type:
+        raise UserError(f"Table name: {name[:200]} does not match table type: {request.table_type.value}")
+    return table_name_with_type(check_table_name(raw), request.table_type)
+
+
+def accept_upload(
+    controller: Controller, archive: Path, scratch: Path, request: UploadRequest, register: Register, may_write: Callable[[str], None]
+) -> Uploaded:
+    """Take the archive in or refuse it.
+
+    Args:
+        archive: the received tar.gz.
+        scratch: an empty folder that the caller removes.
+        register: the leader's half; returns the record that was replaced.
+        may_write: raises AccessDeniedError unless the caller may write to the table.
+
+    Raises:
+        UnsafeArchiveError, SegmentCorruptError, UserError: the bytes are no segment, or not one of this table (4xx).
+        QuotaExceededError, AlreadyExistsError, PreconditionFailedError: it may not come in now.
+        OutOfCapacityError: the deep store cannot take it.
+    """
+    metadata = _read(archive, scratch, controller)
+    table = target_table(request, metadata.table_name)
+    may_write(table)
+    config, schema = _table_of(controller, table)
+    check_segment(metadata, schema, table, config.segments.time_column_name)
+    size_bytes = archive.stat().st_size
+    return _store_and_register(controller, archive, size_bytes, metadata, table, config, request, register)
+
+
+def segment_record(
+    metadata: SegmentMetadata, table: str, *, size_bytes: int, download_url: str, now_ms: int, custom_map: dict[str, str] | None = None
+) -> SegmentZkMetadata:
+    """The cluster's record of a segment."""
+    time_range = metadata.time_range
+    partitions = {
+        column.name: {
+            "functionName": column.partition.function_name,
+            "numPartitions": column.partition.num_partitions,
+            "partitions": list(column.partition.partitions),
+            "functionConfig": None,
+        }
+        for column in metadata.columns
+        if column.partition is not None
+    }
+    return SegmentZkMetadata(
+        segment_name=metadata.segment_name,
+        table_name_with_type=table,
+        crc=metadata.crc,
+        total_docs=metadata.num_docs,
+        creation_time_ms=metadata.creation_time_ms,
+        download_url=download_url,
+        push_time_ms=now_ms,
+        size_bytes=size_bytes,
+        start_time_ms=time_range.start_ms if time_range else None,
+        end_time_ms=time_range.end_ms if time_range else None,
+        start_time_raw=time_range.start_raw if time_range else "",
+        end_time_raw=time_range.end_raw if time_range else "",
+        partition_metadata={"columnPartitionMap": partitions} if partitions else None,
+        custom_map=custom_map or {},
+    )
+
+
+def _read(archive: Path, scratch: Path, controller: Controller) -> SegmentMetadata:
+    try:
+        settings = controller.settings
+        unpacked_max = settings.archive_unpacked_bytes_max
+        limits = ArchiveLimits(entries_max=settings.archive_entries_max, file_max_bytes=unpacked_max, total_max_bytes=unpacked_max)
+        directory = unpack_segment(archive, scratch, limits=limits)
+        segment = load_segment(directory, verify=True)
+    except (DataError, NotFoundError) as error:
+        # Bytes that a client sent: its fault, and its answer names no folder of ours.
+        raise UserError(f"the upload is no segment: {error.message.replace(str(scratch), '').replace(str(archive.parent), '')}") from error
+    segment.close()
+    if directory.name != segment.metadata.segment_name:
+        raise UserError(f"the archive's folder is '{directory.name[:200]}', its metadata says segment '{segment.metadata.segment_name[:200]}'")
+    return segment.metadata
+
+
+def _table_of(controller: Controller, table: str) -> tuple[TableConfig, Schema]:
+    found = controller.catalog.table_config(table)
+    if found is None:
+        raise TableNotFoundError(f"Failed to find table: {table}", table=table)
+    schema = controller.catalog.schema(raw_table_name(table))
+    if schema is None:
+        raise NotFoundError(f"Schema not found for table: {table}", table=table)
+    return found.config, schema.schema
+
+
+def _store_and_register(
+    controller: Controller,
+    archive: Path,
+    size_bytes: int,
+    metadata: SegmentMetadata,
+    table: str,
+    config: TableConfig,
+    request: UploadRequest,
+    register: Register,
+) -> Uploaded:
+    catalog, files, name = controller.catalog, controller.files, metadata.segment_name
+    record = segment_record(
+        metadata, table, size_bytes=size_bytes, download_url=files.download_url(table, name), now_ms=controller.clock.now_ms(), custom_map=request.custom_map
+    )
+    stored = catalog.segment(table, name)
+    existing = stored.segment if stored is not None else None
+    conditions = UploadConditions(request.allow_refresh, request.if_match, stored.version if stored is not None else None)
+    check_conditions(record, stored, conditions)
+    _check_quota(controller, config, record)
+    is_same = existing is not None and existing.crc == record.crc and files.has(table, name, record.crc)
+    if not is_same:
+        files.put(table, name, record.crc, archive)
+    try:
+        replaced = register(record, conditions)
+    except BaseException:
+        if not is_same and not _is_referenced(controller, table, name, record.crc):
+            files.remove(table, name, record.crc)
+        raise
+    if replaced is not None and replaced.crc != record.crc:
+        files.remove(table, name, replaced.crc)
+    return Uploaded(name, table)
+
+
+def _is_referenced(controller: Controller, table: str, name: str, crc: int) -> bool:
+    """Whether the record names these bytes after all: a reply of the leader may have been lost."""
+    try:
+        stored = controller.catalog.segment(table, name)
+    except Exception:
+        LOG.warning("segment file kept, the cluster cannot be asked table=%s segment=%s crc=%d", table, name, crc)
+        return True
+    return stored is not None and stored.segment.crc == crc
+
+
+def _check_quota(controller: Controller, config: TableConfig, record: SegmentZkMetadata) -> None:
+    """Storage quota of one replica, by the sizes of the archives; every replica takes the same."""
+    limit = config.quota.storage_bytes if config.quota is not None else None
+    if limit is None or not controller.settings.storage_quota_check:
+        return
+    others = [segment.size_bytes or 0 for name, segment in controller.catalog.segments(record.table_name_with_type).items() if name != record.segment_name]
+    wanted = sum(others) + (record.size_bytes or 0)
+    if wanted > limit:
+        raise QuotaExceededError(
+            f"storage quota of table '{record.table_name_with_type}' exceeded: {len(others) + 1} segments would take {wanted} bytes a replica, "
+            f"quota.storage allows {limit}; delete segments or raise the quota",
+            table=record.table_name_with_type,
+        )
