@@ -40,6 +40,7 @@ from pinotpy.kernels.abi import (
     mask_register,
     words,
 )
+from pinotpy.kernels.hash_set import in_hash_set
 from pinotpy.kernels.legs import A_META, A_TEST
 from pinotpy.kernels.masks import SCRATCH_MASK
 from pinotpy.kernels.views import mv_offsets, view_f32, view_f64, view_i32, view_i64, view_u8, view_u16, view_u32
@@ -73,32 +74,14 @@ def _between(value: Any, low: Any, high: Any) -> Any:
 
 
 @inner
-def hash_word(word: Any) -> Any:
-    """Mix of a 64-bit word (Fibonacci, upper half folded down); tables of `in_set` are built with it."""
-    mixed = uint64(word) * uint64(0x9E3779B97F4A7C15)
-    return mixed ^ (mixed >> uint64(32))
-
-
-@inner
 def _in_int_set(value: Any, table: Any, size_mask: Any) -> Any:
-    return _probe(np.int64(value), table, size_mask)
+    return in_hash_set(np.int64(value), table, size_mask)
 
 
 @inner
 def _in_float_set(value: Any, table: Any, size_mask: Any) -> Any:
     wide = np.float64(value) + 0.0  # −0.0 + 0.0 = 0.0
-    return _probe(np.float64(wide).view(np.int64), table, size_mask)
-
-
-@inner
-def _probe(word: Any, table: Any, size_mask: Any) -> Any:
-    # `table`: pairs (used, word), linear probing, at most half full.
-    slot = hash_word(word) & size_mask
-    while table[2 * slot] != 0:
-        if table[2 * slot + 1] == word:
-            return True
-        slot = (slot + uint64(1)) & size_mask
-    return False
+    return in_hash_set(np.float64(wide).view(np.int64), table, size_mask)
 
 
 # --- ways through a block ------------------------------------------------------------------------------------------
@@ -127,7 +110,7 @@ def _scan_with(test: Any) -> Any:
             for value in values[first:end]:
                 found |= test(value, p0, p1)
             out[positions[j]] = found
-            read += end - first
+            read += int(end - first)
         return read
 
     @inner
@@ -190,6 +173,21 @@ def ids_lut(state_address: int, args_address: int) -> Any:
         _scan_lut(view_u16(address, count), lut, 0, state, meta)
     else:
         _scan_lut(view_u32(address, count), lut, 0, state, meta)
+    return E_OK
+
+
+@block_function
+def ids_set(state_address: int, args_address: int) -> Any:
+    """Dict id in the hash table at A6 (hash_set.py), of A7 + 1 slots: for few ids of a wide dictionary."""
+    state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
+    meta = words(args[A_META], META_WORDS)
+    width, address, count = meta[M_WIDTH], meta[M_DATA], meta[M_NUM_VALUES]
+    table, size_mask = view_i64(args[A_TEST], 2 * (args[A_TEST + 1] + 1)), uint64(args[A_TEST + 1])
+    # A wide dictionary has ids of two or four bytes.
+    if width == 2:
+        _scan_int_set(view_u16(address, count), table, size_mask, state, meta)
+    else:
+        _scan_int_set(view_u32(address, count), table, size_mask, state, meta)
     return E_OK
 
 

@@ -169,11 +169,13 @@ class Shape:
 
     def meta(self, column: str) -> NDArray[np.int64]:
         """Addresses of the column's meta words (abi.M_*), per unit."""
-        return self.plan.metas.addresses(column)[self.segments]
+        addresses: NDArray[np.int64] = self.plan.metas.addresses(column)[self.segments]
+        return addresses
 
     def meta_word(self, column: str, word: int) -> NDArray[np.int64]:
         """Word `word` of the column's meta, per unit (cardinalities, for example)."""
-        return self.plan.metas.of(column)[self.segments, word]
+        found: NDArray[np.int64] = self.plan.metas.of(column)[self.segments, word]
+        return found
 
     def has_dictionary(self, column: str) -> bool:
         """The column has dict ids in all units of this shape (False: it is raw in all)."""
@@ -245,6 +247,10 @@ class Shape:
     def emit(self, function: Word, *args: Word, flags: int = abi.I_PLAIN) -> None:
         """Append a select instruction."""
         self._select.append(function, args, flags)
+
+    def extend(self, section: Instructions) -> None:
+        """Append the instructions of a section that was made elsewhere for the units of this shape."""
+        self._select.extend(section)
 
     def begin(self, function: Word, *args: Word) -> None:
         """Append an instruction that runs once per unit, before its first block with a selected doc."""

@@ -17,14 +17,17 @@ class Instructions:
     """A section of a program, the same functions or at least the same count for all units."""
 
     def __init__(self) -> None:
-        self._rows: list[tuple[Word, int, Sequence[Word]]] = []
+        self._rows: list[tuple[Word, Word, Sequence[Word]]] = []
 
     def __len__(self) -> int:
         return len(self._rows)
 
-    def append(self, function: Word, args: Sequence[Word], flags: int = abi.I_PLAIN) -> None:
+    def append(self, function: Word, args: Sequence[Word], flags: Word = abi.I_PLAIN) -> None:
         assert len(args) <= abi.INSTRUCTION_WORDS - abi.A0, f"{len(args)} arguments do not fit an instruction"
         self._rows.append((function, flags, args))
+
+    def extend(self, section: Instructions) -> None:
+        self._rows.extend(section._rows)
 
     def assemble(self, num_units: int) -> NDArray[np.int64]:
         """int64[num_units, len(self), INSTRUCTION_WORDS]."""

@@ -1,0 +1,188 @@
+"""Literals of predicates into dict ids, for all segments of a query in one call.
+
+`metas` is int64[num_segments, META_WORDS] of one column, every row with a sorted dictionary. Values of fixed types come
+twice, as int64 and as float64 words; which one counts is decided by the column's stored type.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import njit
+
+from pinotpy.kernels.abi import (
+    M_CARDINALITY,
+    M_DICTIONARY,
+    M_DICTIONARY_OFFSETS,
+    M_INVERTED_DOCS,
+    M_INVERTED_OFFSETS,
+    M_NUM_VALUES,
+    M_SORTED_STARTS,
+    M_STORED,
+    T_FLOAT,
+    T_INT,
+    T_LONG,
+    inner,
+)
+from pinotpy.kernels.ordered_bytes import compare_bytes
+from pinotpy.kernels.views import view_f32, view_f64, view_i32, view_i64, view_u8, view_u32
+
+
+@inner
+def _bound(values: Any, value: Any, after: bool) -> Any:
+    # First position whose value is >= value, or > value if `after`.
+    low, high = 0, len(values)
+    while low < high:
+        middle = (low + high) >> 1
+        found = values[middle]
+        if found < value or (after and found == value):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@inner
+def _fixed_bound(meta: Any, integer: int, real: float, after: bool) -> Any:
+    stored, address, count = meta[M_STORED], meta[M_DICTIONARY], meta[M_CARDINALITY]
+    if stored == T_INT:
+        return _bound(view_i32(address, count), integer, after)
+    if stored == T_LONG:
+        return _bound(view_i64(address, count), integer, after)
+    if stored == T_FLOAT:
+        return _bound(view_f32(address, count), real, after)
+    return _bound(view_f64(address, count), real, after)
+
+
+@inner
+def _var_bound(meta: Any, value: Any) -> Any:
+    # First id whose bytes are >= value.
+    low, high = 0, int(meta[M_CARDINALITY])
+    offsets = view_i32(meta[M_DICTIONARY_OFFSETS], high + 1)
+    data = view_u8(meta[M_DICTIONARY], offsets[high])
+    while low < high:
+        middle = (low + high) >> 1
+        if compare_bytes(data, offsets[middle], offsets[middle + 1], value, 0, len(value)) < 0:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@njit(cache=True, nogil=True)
+def fixed_ranges(metas: Any, low_word: int, low_real: float, high_word: int, high_real: float, out: Any) -> None:
+    """out[s] = [first id with value >= low, first id with value > high) for every segment; int64[num_segments, 2]."""
+    for s in range(len(metas)):
+        out[s, 0] = _fixed_bound(metas[s], low_word, low_real, False)
+        out[s, 1] = max(_fixed_bound(metas[s], high_word, high_real, True), out[s, 0])
+
+
+@njit(cache=True, nogil=True)
+def var_ranges(metas: Any, low: Any, end: Any, has_end: bool, out: Any) -> None:
+    """out[s] = [first id with bytes >= low, first id with bytes >= end) for every segment; u8 arrays."""
+    for s in range(len(metas)):
+        out[s, 0] = _var_bound(metas[s], low)
+        out[s, 1] = max(_var_bound(metas[s], end), out[s, 0]) if has_end else metas[s, M_CARDINALITY]
+
+
+@inner
+def _merge_fixed(dictionary: Any, values: Any, out: Any) -> Any:
+    # Ids of the sorted `values` that the sorted dictionary has; by bisection where they are few, else by one merge.
+    found, at = 0, 0
+    few = len(values) * 8 < len(dictionary)
+    for value in values:
+        if few:
+            at += _bound(dictionary[at:], value, False)
+        else:
+            while at < len(dictionary) and dictionary[at] < value:
+                at += 1
+        if at == len(dictionary):
+            break
+        if dictionary[at] == value:
+            out[found] = at
+            found += 1
+    return found
+
+
+@njit(cache=True, nogil=True)
+def fixed_members(meta: Any, integers: Any, reals: Any, out: Any) -> Any:
+    """Ids of those of the sorted distinct `integers` (or `reals`) that the dictionary has, ascending, into `out` (uint32);
+    gives how many."""
+    stored, address, count = meta[M_STORED], meta[M_DICTIONARY], meta[M_CARDINALITY]
+    if stored == T_INT:
+        return _merge_fixed(view_i32(address, count), integers, out)
+    if stored == T_LONG:
+        return _merge_fixed(view_i64(address, count), integers, out)
+    if stored == T_FLOAT:
+        return _merge_fixed(view_f32(address, count), reals, out)
+    return _merge_fixed(view_f64(address, count), reals, out)
+
+
+@njit(cache=True, nogil=True)
+def var_members(meta: Any, data: Any, offsets: Any, out: Any) -> Any:
+    """Ids of those of the sorted distinct byte strings (bytes `data`, int64 `offsets`) that the dictionary has, into `out`."""
+    count = int(meta[M_CARDINALITY])
+    own_offsets = view_i32(meta[M_DICTIONARY_OFFSETS], count + 1)
+    own = view_u8(meta[M_DICTIONARY], own_offsets[count])
+    num_values = len(offsets) - 1
+    found, low = 0, 0
+    few = num_values * 8 < count
+    for i in range(num_values):
+        first, end = offsets[i], offsets[i + 1]
+        if few:
+            high = count
+            while low < high:
+                middle = (low + high) >> 1
+                if compare_bytes(own, own_offsets[middle], own_offsets[middle + 1], data, first, end) < 0:
+                    low = middle + 1
+                else:
+                    high = middle
+        else:
+            while low < count and compare_bytes(own, own_offsets[low], own_offsets[low + 1], data, first, end) < 0:
+                low += 1
+        if low == count:
+            break
+        if compare_bytes(own, own_offsets[low], own_offsets[low + 1], data, first, end) == 0:
+            out[found] = low
+            found += 1
+    return found
+
+
+@njit(cache=True, nogil=True)
+def doc_ranges(metas: Any, ids: Any, out: Any) -> None:
+    """Docs of sorted columns with ids [ids[s, 0], ids[s, 1]), as [out[s, 0], out[s, 1]); untouched where not sorted."""
+    for s in range(len(metas)):
+        if metas[s, M_SORTED_STARTS] != 0:
+            starts = view_u32(metas[s, M_SORTED_STARTS], metas[s, M_CARDINALITY] + 1)
+            out[s, 0], out[s, 1] = starts[ids[s, 0]], starts[ids[s, 1]]
+
+
+@njit(cache=True, nogil=True)
+def posting_ranges(metas: Any, ids: Any, out: Any) -> None:
+    """Positions in the inverted index of the entries with ids [ids[s, 0], ids[s, 1]), as [out[s, 0], out[s, 1])."""
+    for s in range(len(metas)):
+        if metas[s, M_INVERTED_OFFSETS] != 0:
+            offsets = view_u32(metas[s, M_INVERTED_OFFSETS], metas[s, M_CARDINALITY] + 1)
+            out[s, 0], out[s, 1] = offsets[ids[s, 0]], offsets[ids[s, 1]]
+
+
+@njit(cache=True, nogil=True)
+def postings_of(meta: Any, ids: Any) -> Any:
+    """Entries of the inverted index with these ids (uint32)."""
+    offsets = view_u32(meta[M_INVERTED_OFFSETS], meta[M_CARDINALITY] + 1)
+    total = 0
+    for dict_id in ids:
+        total += int(offsets[dict_id + 1]) - int(offsets[dict_id])
+    return total
+
+
+@njit(cache=True, nogil=True)
+def copy_postings(meta: Any, ids: Any, out: Any) -> None:
+    """Docs of these ids, list after list, into `out` (int32)."""
+    offsets = view_u32(meta[M_INVERTED_OFFSETS], meta[M_CARDINALITY] + 1)
+    docs = view_i32(meta[M_INVERTED_DOCS], meta[M_NUM_VALUES])
+    at = 0
+    for dict_id in ids:
+        for entry in range(int(offsets[dict_id]), int(offsets[dict_id + 1])):
+            out[at] = docs[entry]
+            at += 1

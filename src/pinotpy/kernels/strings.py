@@ -1,0 +1,111 @@
+"""Tests of filter legs over raw VAR values: byte strings compared in place, in the order of bytes.
+
+As in filters.py the driver runs the frame (legs.py). Every string costs a jump in memory, so survivors are always looked
+at one by one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pinotpy.kernels.abi import (
+    BLOCK,
+    E_OK,
+    INSTRUCTION_WORDS,
+    M_DATA,
+    M_MV_OFFSETS,
+    M_NUM_VALUES,
+    M_RAW_OFFSETS,
+    META_WORDS,
+    S_BASE,
+    S_ENTRIES_FILTER,
+    S_NUM,
+    S_SCRATCH,
+    S_SURVIVORS,
+    STATE_WORDS,
+    block_function,
+    inner,
+    mask_register,
+    words,
+)
+from pinotpy.kernels.legs import A_META, A_TEST
+from pinotpy.kernels.masks import SCRATCH_MASK
+from pinotpy.kernels.ordered_bytes import compare_bytes
+from pinotpy.kernels.views import mv_offsets, view_i64, view_u8, view_u32
+
+
+@inner
+def _in_range(data: Any, first: int, end: int, low: Any, high: Any, has_high: bool) -> Any:
+    # [low, high): an upper bound that belongs to the range arrives as its successor, with a zero byte behind it.
+    if compare_bytes(data, first, end, low, 0, len(low)) < 0:
+        return False
+    return not has_high or compare_bytes(data, first, end, high, 0, len(high)) < 0
+
+
+@inner
+def _in_sorted(data: Any, first: int, end: int, members: Any, offsets: Any, _unused: bool) -> Any:
+    low, high = 0, len(offsets) - 1
+    while low < high:
+        middle = (low + high) >> 1
+        order = compare_bytes(members, offsets[middle], offsets[middle + 1], data, first, end)
+        if order == 0:
+            return True
+        if order < 0:
+            low = middle + 1
+        else:
+            high = middle
+    return False
+
+
+def _scan_with(test: Any) -> Any:
+    @inner
+    def scan(p0: Any, p1: Any, p2: Any, state: Any, meta: Any) -> None:
+        n, count = state[S_NUM], state[S_SURVIVORS]
+        out = mask_register(state, SCRATCH_MASK)
+        starts = view_i64(meta[M_RAW_OFFSETS], meta[M_NUM_VALUES] + 1)
+        data = view_u8(meta[M_DATA], starts[meta[M_NUM_VALUES]])
+        if count < 0:
+            base = state[S_BASE]
+            for i in range(n):
+                out[i] = test(data, starts[base + i], starts[base + i + 1], p0, p1, p2)
+            return
+        positions, docs = view_u32(state[S_SCRATCH], count), view_u32(state[S_SCRATCH] + BLOCK * 4, count)
+        if meta[M_MV_OFFSETS] == 0:
+            for j in range(count):
+                doc = docs[j]
+                out[positions[j]] = test(data, starts[doc], starts[doc + 1], p0, p1, p2)
+            state[S_ENTRIES_FILTER] += count
+            return
+        offsets = mv_offsets(meta)
+        for j in range(count):
+            first, end = int(offsets[docs[j]]), int(offsets[docs[j] + 1])
+            found = False
+            for entry in range(first, end):
+                found = found or test(data, starts[entry], starts[entry + 1], p0, p1, p2)
+            out[positions[j]] = found
+            state[S_ENTRIES_FILTER] += end - first
+
+    return scan
+
+
+_scan_range = _scan_with(_in_range)
+_scan_members = _scan_with(_in_sorted)
+
+
+@block_function
+def var_range(state_address: int, args_address: int) -> Any:
+    """Raw bytes in [low, high): A6 address and A7 length of low, A8 address and A9 length of high (-1: no upper bound)."""
+    state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
+    low = view_u8(args[A_TEST], args[A_TEST + 1])
+    high = view_u8(args[A_TEST + 2], max(args[A_TEST + 3], 0))
+    _scan_range(low, high, args[A_TEST + 3] >= 0, state, words(args[A_META], META_WORDS))
+    return E_OK
+
+
+@block_function
+def var_members(state_address: int, args_address: int) -> Any:
+    """Raw bytes among sorted distinct strings: A6 address of their bytes, A7 of their int64 offsets, A8 how many."""
+    state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
+    offsets = view_i64(args[A_TEST + 1], args[A_TEST + 2] + 1)
+    _scan_members(view_u8(args[A_TEST], offsets[args[A_TEST + 2]]), offsets, False, state, words(args[A_META], META_WORDS))
+    return E_OK

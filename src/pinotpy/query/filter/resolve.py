@@ -1,0 +1,285 @@
+"""Legs against segments: what each leg is in each segment, found for all segments at once where the dictionary allows.
+
+In a segment a leg is known never or always to hold, or it is one test instruction with its words. A sorted or inverted
+index turns it into a run or a list of docs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pinotpy.data_types import DataType, StoredType
+from pinotpy.errors import QueryExecutionError
+from pinotpy.kernels import abi, filters, resolve, strings
+from pinotpy.kernels.hash_set import float_words, hash_set
+from pinotpy.kernels.legs import LEG_ALWAYS, LEG_NEVER, LEG_RUN
+from pinotpy.query.columns import ColumnMetas
+from pinotpy.query.control import QueryControl
+from pinotpy.query.filter.texts import dictionary_matches, raw_matches
+from pinotpy.query.predicate import FixedMembers, FixedRange, Leg, Nothing, NullTest, TextTest, VarMembers, VarRange
+from pinotpy.segment.data_source import Column
+
+Words = NDArray[np.int64]
+
+# Below this many ids a table by id is small whatever the share of them that pass.
+_LUT_SMALL: Final = 1 << 16
+# A leg reads about this much per doc, in terms of one id range: decides the order of legs.
+_COST_IDS, _COST_RAW, _COST_SET, _COST_MULTI_VALUE, _COST_STRINGS = 1.0, 1.5, 4.0, 8.0, 16.0
+
+
+@dataclass(slots=True)
+class ResolvedLeg:
+    """A leg in every segment; arrays of shape (num_segments,) unless said otherwise.
+
+    mode: LEG_*; function, flags and tests (num_segments, 4) make the instruction where mode is LEG_RUN.
+    prune: segments that min and max exclude.
+    docs: (num_segments, 2) the run of docs that the positive test selects, where `sorted` is set.
+    ids: (num_segments, 2) the id range of the positive test, where `ranged` is set; `listed` holds the ids of member tests.
+    selectivity: estimated share of docs that pass; cost: relative price of a doc.
+    computed: segments whose flags of docs must be computed in Python before the leg can run.
+    """
+
+    leg: Leg
+    meta: Words
+    mode: Words
+    function: Words
+    flags: Words
+    tests: Words
+    prune: NDArray[np.bool_]
+    docs: Words
+    sorted: NDArray[np.bool_]
+    ids: Words
+    ranged: NDArray[np.bool_]
+    nulls: int
+    negated: int
+    listed: dict[int, NDArray[np.uint32]] = field(default_factory=dict)
+    selectivity: float = 0.5
+    cost: float = _COST_IDS
+    computed: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
+    keep_alive: list[Any] = field(default_factory=list)
+
+    @property
+    def never(self) -> NDArray[np.bool_]:
+        found: NDArray[np.bool_] = self.mode == LEG_NEVER
+        return found
+
+    def always(self, metas: Words) -> NDArray[np.bool_]:
+        """Holds for every doc of the segment, nulls considered."""
+        held: NDArray[np.bool_] = self.mode == LEG_ALWAYS
+        return held & (metas[:, abi.M_NULLS] == 0) if self.nulls else held
+
+    def compute(self, segment: int, metas: ColumnMetas, control: QueryControl, low: int, high: int) -> int:
+        """Flags of the docs of a segment where the leg is a pattern on raw text (no-op elsewhere); gives the number of
+        values read."""
+        if not self.computed[segment]:
+            return 0
+        assert isinstance(self.leg.test, TextTest)
+        flags, entries = raw_matches(metas.segments[segment].column(self.leg.column), self.leg.test.pattern, control, low, high)
+        self.keep_alive.append(flags)
+        self.tests[segment, 0], self.tests[segment, 1] = flags.ctypes.data, len(flags)
+        self.computed[segment] = False
+        return entries
+
+
+def resolve_leg(leg: Leg, metas: ColumnMetas, control: QueryControl, *, null_handling: bool) -> ResolvedLeg:
+    """What `leg` is in every segment of `metas`."""
+    words = metas.of(leg.column)
+    n = len(words)
+    is_null_test = isinstance(leg.test, NullTest)
+    resolved = ResolvedLeg(
+        leg=leg,
+        meta=metas.addresses(leg.column),
+        mode=np.full(n, LEG_RUN, np.int64),
+        function=np.zeros(n, np.int64),
+        flags=np.full(n, abi.I_SCAN_LEG, np.int64),
+        tests=np.zeros((n, 4), np.int64),
+        prune=np.zeros(n, np.bool_),
+        docs=np.zeros((n, 2), np.int64),
+        sorted=np.zeros(n, np.bool_),
+        ids=np.zeros((n, 2), np.int64),
+        ranged=np.zeros(n, np.bool_),
+        nulls=int(null_handling and not is_null_test),
+        negated=int(leg.negated),
+        computed=np.zeros(n, np.bool_),
+    )
+    if isinstance(leg.test, Nothing):
+        resolved.mode[:] = LEG_NEVER
+        # The reference prunes by the converted literal, which lies outside every segment's values.
+        resolved.prune[:] = not leg.negated
+    elif is_null_test:
+        resolved.mode[words[:, abi.M_NULLS] == 0] = LEG_NEVER
+        resolved.function[:], resolved.flags[:] = filters.is_null.address, abi.I_LEG
+        resolved.cost, resolved.selectivity = 0.5, 0.1
+    else:
+        encoded = np.flatnonzero(words[:, abi.M_CARDINALITY] >= 0)
+        raw = np.flatnonzero(words[:, abi.M_CARDINALITY] < 0)
+        if len(encoded):
+            _on_dictionaries(resolved, metas, words, encoded, control)
+        if len(raw):
+            _on_raw_values(resolved, metas, words, raw)
+        if not metas.column(leg.column).single_value:
+            resolved.cost += _COST_MULTI_VALUE
+    if leg.negated:
+        known = resolved.mode != LEG_RUN
+        resolved.mode[known] = LEG_NEVER + LEG_ALWAYS - resolved.mode[known]
+        resolved.selectivity = 1 - resolved.selectivity
+    resolved.prune &= leg.prunes
+    return resolved
+
+
+# --- dictionaries ---------------------------------------------------------------------------------------------------
+
+
+def _on_dictionaries(resolved: ResolvedLeg, metas: ColumnMetas, words: Words, encoded: Words, control: QueryControl) -> None:
+    test = resolved.leg.test
+    if isinstance(test, (FixedRange, VarRange)):
+        found = _id_ranges(test, words[encoded])
+        resolved.ids[encoded], resolved.ranged[encoded] = found, True
+    else:
+        for segment in encoded.tolist():
+            control.check()
+            ids = _member_ids(test, metas.segments[segment].column(resolved.leg.column), words[segment])
+            _enter_members(resolved, segment, ids, int(words[segment, abi.M_CARDINALITY]))
+    ranged = encoded[resolved.ranged[encoded]]
+    low, high, cardinality = resolved.ids[ranged, 0], resolved.ids[ranged, 1], words[ranged, abi.M_CARDINALITY]
+    resolved.mode[ranged[low >= high]] = LEG_NEVER
+    resolved.mode[ranged[(low == 0) & (high == cardinality) & (cardinality > 0)]] = LEG_ALWAYS
+    resolved.prune[ranged] = (low >= high) & ((low == cardinality) | (high == 0))
+    resolved.function[ranged] = filters.ids_range.address
+    resolved.tests[ranged, 0], resolved.tests[ranged, 1] = low, high
+    if len(ranged):
+        resolved.selectivity = float(np.mean((high - low) / np.maximum(cardinality, 1)))
+        _use_sorted_index(resolved, words, ranged)
+
+
+def _id_ranges(test: FixedRange | VarRange, words: Words) -> Words:
+    out = np.zeros((len(words), 2), np.int64)
+    if isinstance(test, VarRange):
+        end = b"" if test.end is None else test.end
+        resolve.var_ranges(words, _bytes(test.low), _bytes(end), test.end is not None, out)
+    else:
+        low, high = test.low, test.high
+        integral = isinstance(low, int)
+        resolve.fixed_ranges(words, low if integral else 0, float(low), high if integral else 0, float(high), out)
+    return out
+
+
+def _bytes(value: bytes) -> NDArray[np.uint8]:
+    # numba tells read-only arrays from others: always hand over the same kind.
+    return np.array(bytearray(value), np.uint8)
+
+
+def _member_ids(test: Any, column: Column, meta: Words) -> NDArray[np.uint32]:
+    assert column.dictionary is not None
+    if isinstance(test, TextTest):
+        return np.flatnonzero(dictionary_matches(column, test.pattern)).astype(np.uint32)
+    cardinality = int(meta[abi.M_CARDINALITY])
+    if isinstance(test, VarMembers):
+        out = np.empty(min(cardinality, len(test.offsets) - 1), np.uint32)
+        count = resolve.var_members(meta, test.data, test.offsets, out)
+    else:
+        assert isinstance(test, FixedMembers)
+        out = np.empty(min(cardinality, len(test.values)), np.uint32)
+        integers = test.values if test.values.dtype == np.int64 else np.zeros(0, np.int64)
+        reals = test.values if test.values.dtype == np.float64 else np.zeros(0, np.float64)
+        count = resolve.fixed_members(meta, integers, reals, out)
+    return out[:count]
+
+
+def _enter_members(resolved: ResolvedLeg, segment: int, ids: NDArray[np.uint32], cardinality: int) -> None:
+    resolved.selectivity = len(ids) / max(cardinality, 1)
+    if not len(ids) or int(ids[-1]) - int(ids[0]) + 1 == len(ids):
+        # None, or neighbours: a range.
+        resolved.ids[segment] = (ids[0], int(ids[-1]) + 1) if len(ids) else (0, 0)
+        resolved.ranged[segment] = True
+        return
+    resolved.listed[segment] = ids
+    if cardinality <= _LUT_SMALL or len(ids) * 64 >= cardinality:
+        table: NDArray[Any] = np.zeros(cardinality, np.uint8)
+        table[ids] = 1
+        resolved.function[segment], resolved.tests[segment, 1] = filters.ids_lut.address, cardinality
+    else:
+        table = hash_set(ids.astype(np.int64))
+        resolved.function[segment], resolved.tests[segment, 1] = filters.ids_set.address, len(table) // 2 - 1
+        resolved.cost = _COST_SET
+    resolved.tests[segment, 0] = table.ctypes.data
+    resolved.keep_alive.append(table)
+
+
+def _use_sorted_index(resolved: ResolvedLeg, words: Words, ranged: Words) -> None:
+    indexed = ranged[words[ranged, abi.M_SORTED_STARTS] != 0]
+    if not len(indexed):
+        return
+    runs = np.zeros((len(indexed), 2), np.int64)
+    resolve.doc_ranges(words[indexed], resolved.ids[indexed], runs)
+    resolved.docs[indexed], resolved.sorted[indexed] = runs, True
+    resolved.function[indexed], resolved.flags[indexed] = filters.docs_range.address, abi.I_LEG
+    resolved.tests[indexed, :2] = runs
+    resolved.cost = 0.1
+
+
+# --- raw values -----------------------------------------------------------------------------------------------------
+
+
+def _on_raw_values(resolved: ResolvedLeg, metas: ColumnMetas, words: Words, raw: Words) -> None:
+    test = resolved.leg.test
+    resolved.cost = _COST_RAW
+    if isinstance(test, FixedRange):
+        resolved.function[raw] = filters.raw_range.address
+        resolved.tests[raw, :2] = _range_words(test)
+    elif isinstance(test, FixedMembers):
+        table = hash_set(test.values if test.values.dtype == np.int64 else float_words(test.values))
+        resolved.keep_alive.append(table)
+        resolved.function[raw] = filters.raw_set.address
+        resolved.tests[raw, :2] = table.ctypes.data, len(table) // 2 - 1
+        resolved.cost = _COST_SET
+    elif isinstance(test, VarRange):
+        low, end = _bytes(test.low or b"\0"), _bytes(test.end or b"\0")
+        resolved.keep_alive += [low, end]
+        resolved.function[raw] = strings.var_range.address
+        resolved.tests[raw] = low.ctypes.data, len(test.low), end.ctypes.data, -1 if test.end is None else len(test.end)
+        resolved.cost = _COST_STRINGS
+    elif isinstance(test, VarMembers):
+        resolved.keep_alive.append(test)
+        resolved.function[raw] = strings.var_members.address
+        resolved.tests[raw, :3] = test.data.ctypes.data, test.offsets.ctypes.data, len(test.offsets) - 1
+        resolved.cost = _COST_STRINGS
+    else:
+        assert isinstance(test, TextTest)
+        column = metas.column(resolved.leg.column)
+        if column.data_type.stored is not StoredType.VAR:
+            raise QueryExecutionError(f"a pattern needs text: column '{column.name}' is {column.data_type} without dictionary; cast it to STRING")
+        resolved.computed[raw] = True
+        resolved.function[raw], resolved.flags[raw] = filters.doc_flags.address, abi.I_LEG
+        resolved.cost = 0.2
+    if isinstance(test, (FixedRange, VarRange)):
+        for segment in raw.tolist():
+            _by_min_max(resolved, test, segment, metas.segments[segment].column(resolved.leg.column))
+
+
+def _range_words(test: FixedRange) -> Words:
+    if isinstance(test.low, int):
+        return np.array([test.low, test.high], np.int64)
+    return np.array([test.low, test.high], np.float64).view(np.int64)
+
+
+def _by_min_max(resolved: ResolvedLeg, test: FixedRange | VarRange, segment: int, column: Column) -> None:
+    least, most = column.min_value, column.max_value
+    if least is None or most is None:
+        return
+    if isinstance(test, FixedRange):
+        assert not isinstance(least, bytes) and not isinstance(most, bytes)
+        outside, inside = most < test.low or least > test.high, test.low <= least and most <= test.high
+    else:
+        assert isinstance(least, bytes) and isinstance(most, bytes)
+        outside = most < test.low or (test.end is not None and least >= test.end)
+        inside = test.low <= least and (test.end is None or most < test.end)
+    if outside:
+        resolved.mode[segment], resolved.prune[segment] = LEG_NEVER, True
+    elif inside and column.data_type not in (DataType.FLOAT, DataType.DOUBLE):
+        # Floats may hold NaN, which no range contains.
+        resolved.mode[segment] = LEG_ALWAYS

@@ -1,0 +1,171 @@
+"""A resolved filter: what is known of it in every segment, and its instructions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Union
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pinotpy.errors import InvalidQueryError
+from pinotpy.kernels import abi
+from pinotpy.kernels.legs import LEG_NEVER
+from pinotpy.kernels.masks import SCRATCH_MASK
+from pinotpy.query.columns import ColumnMetas
+from pinotpy.query.context import QueryContext
+from pinotpy.query.control import QueryControl
+from pinotpy.query.filter.computed import ComputedLeg, computed_leg
+from pinotpy.query.filter.normal_form import AllOf, AnyOf, Node
+from pinotpy.query.filter.resolve import ResolvedLeg, resolve_leg
+from pinotpy.query.predicate import Leg
+from pinotpy.query.program import Instructions
+
+Flags = NDArray[np.bool_]
+RESULT: Final = 0  # the mask register of a filter's result
+ALL_DOCS: Final = -1
+_NO_COLUMN: Final = np.zeros(abi.META_WORDS, np.int64)
+
+
+@dataclass(slots=True)
+class ResolvedAll:
+    children: list[Resolved]
+
+
+@dataclass(slots=True)
+class ResolvedAny:
+    children: list[Resolved]
+
+
+Resolved = Union[ResolvedAll, ResolvedAny, ResolvedLeg, ComputedLeg]
+
+
+@dataclass(slots=True)
+class Known:
+    """Per segment: the filter selects nothing, selects everything, is excluded by min and max."""
+
+    never: Flags
+    always: Flags
+    prune: Flags
+
+
+def resolve_tree(node: Node, context: QueryContext, metas: ColumnMetas, control: QueryControl) -> Resolved:
+    """Resolve every leg; children of AND are put in the order in which they are cheapest."""
+    if isinstance(node, Leg):
+        return resolve_leg(node, metas, control, null_handling=context.null_handling)
+    if isinstance(node, (AllOf, AnyOf)):
+        children = [resolve_tree(child, context, metas, control) for child in node.children]
+        if isinstance(node, AnyOf):
+            return ResolvedAny(children)
+        return ResolvedAll(sorted(children, key=_rank))
+    return computed_leg(node, context, metas)
+
+
+def _cost(node: Resolved) -> float:
+    if isinstance(node, (ResolvedAll, ResolvedAny)):
+        return sum(map(_cost, node.children))
+    return node.cost
+
+
+def _selectivity(node: Resolved) -> float:
+    if isinstance(node, ResolvedAll):
+        return float(np.prod([_selectivity(child) for child in node.children]))
+    if isinstance(node, ResolvedAny):
+        return float(1 - np.prod([1 - _selectivity(child) for child in node.children]))
+    return node.selectivity
+
+
+def _rank(node: Resolved) -> float:
+    # Price per doc that it takes away: the classic order of independent filters.
+    return _cost(node) / max(1 - _selectivity(node), 1e-6)
+
+
+def known(node: Resolved, num_segments: int, metas: ColumnMetas) -> Known:
+    """What is known of the filter in every segment before any doc is read."""
+    if isinstance(node, ResolvedLeg):
+        return Known(node.never, node.always(metas.of(node.leg.column)), node.prune)
+    if isinstance(node, ComputedLeg):
+        nowhere = np.zeros(num_segments, np.bool_)
+        return Known(nowhere, nowhere, nowhere)
+    parts = [known(child, num_segments, metas) for child in node.children]
+    nothing, everything = np.zeros(num_segments, np.bool_), np.ones(num_segments, np.bool_)
+    if isinstance(node, ResolvedAll):
+        never = np.logical_or.reduce([part.never for part in parts], initial=False) | nothing
+        always = np.logical_and.reduce([part.always for part in parts], initial=True) & everything
+        return Known(never, always, np.logical_or.reduce([part.prune for part in parts], initial=False) | nothing)
+    never = np.logical_and.reduce([part.never for part in parts], initial=True) & everything
+    always = np.logical_or.reduce([part.always for part in parts], initial=False) | nothing
+    return Known(never, always, np.logical_and.reduce([part.prune for part in parts], initial=True) & everything)
+
+
+def conjuncts(node: Resolved) -> list[Resolved]:
+    """The legs that all must hold, if the filter is an AND; else the filter alone."""
+    return node.children if isinstance(node, ResolvedAll) else [node]
+
+
+def each_leg(node: Resolved, visit: Callable[[ResolvedLeg | ComputedLeg], None]) -> None:
+    """Call `visit` on every leg."""
+    if isinstance(node, (ResolvedAll, ResolvedAny)):
+        for child in node.children:
+            each_leg(child, visit)
+    else:
+        visit(node)
+
+
+def emit_tree(node: Resolved, out: Instructions, segments: NDArray[np.int64], metas: ColumnMetas) -> bool:
+    """Append the filter's instructions for units with these segments, leaving mask RESULT.
+
+    Gives False, and appends nothing, where every doc of every unit is selected.
+    """
+    return _Emitter(out, segments, metas).emit(node, ALL_DOCS, RESULT, RESULT + 1)
+
+
+class _Emitter:
+    def __init__(self, out: Instructions, segments: NDArray[np.int64], metas: ColumnMetas) -> None:
+        self._out = out
+        self._segments = segments
+        self._metas = metas
+
+    def emit(self, node: Resolved, kept: int, target: int, free: int) -> bool:
+        """Mask `target` = mask `kept` and node; registers from `free` on may be used. False: node holds everywhere, nothing
+        was written."""
+        if isinstance(node, ResolvedAll):
+            return self._all(node, kept, target, free)
+        if isinstance(node, ResolvedAny):
+            return self._any(node, kept, target, free)
+        return self._leg(node, kept, target)
+
+    def _leg(self, leg: ResolvedLeg | ComputedLeg, kept: int, target: int) -> bool:
+        at = self._segments
+        mode = leg.mode[at]
+        if isinstance(leg, ResolvedLeg) and bool(leg.always(self._metas.of(leg.leg.column))[at].all()):
+            return False
+        flags = leg.flags[at]
+        words = [leg.meta[at], kept, target, mode, leg.negated, leg.nulls, *(leg.tests[at, i] for i in range(4))]
+        self._out.append(leg.function[at], words, flags)
+        return True
+
+    def _all(self, node: ResolvedAll, kept: int, target: int, free: int) -> bool:
+        written = False
+        for child in node.children:
+            if self.emit(child, kept, target, free):
+                written, kept = True, target
+        return written
+
+    def _any(self, node: ResolvedAny, kept: int, target: int, free: int) -> bool:
+        if free + 1 >= SCRATCH_MASK:
+            raise InvalidQueryError(f"OR may be nested in AND {SCRATCH_MASK // 2} times, found more: write the condition flatter")
+        # `target` may be `kept`, which all children read: collect beside it.
+        collected, one = free, free + 1
+        if not node.children:
+            self._out.append(0, (_NO_COLUMN.ctypes.data, kept, target, LEG_NEVER), abi.I_LEG)
+            return True
+        for i, child in enumerate(node.children):
+            if not self.emit(child, kept, collected if i == 0 else one, free + 2):
+                # Holds everywhere, so the OR does; what was appended is harmless but for time.
+                return False
+            if i > 0:
+                self._out.append(0, (collected, one, collected), abi.I_OR)
+        self._out.append(0, (collected, collected, target), abi.I_OR)
+        return True

@@ -1,0 +1,349 @@
+"""Predicates on columns, made ready for execution: literals converted to the column's stored form, negation pulled out.
+
+A predicate becomes a `Leg`: a positive test (a range, a set of values, a text pattern, a null test) and whether it is
+negated; on multi-values the test asks for any value and the negation for none. Rules per dialect (reference: what Pinot
+0.6.0 answers to PQL and Pinot 1.x to SQL):
+
+ - PQL: a literal is text that must parse as the column's type, else QueryExecutionError (200). BOOLEAN is the STRING
+   'true' or 'false'.
+ - SQL: numbers compare by value (int = 5.5 is never true); quoted numbers, members of IN and all literals on multi-values
+   must parse, else InvalidQueryError (700). BOOLEAN: 'true' in any case and '1' are true, anything else false.
+ - FLOAT columns compare as float. STRING, JSON and BYTES order by bytes.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final, Union
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pinotpy.data_types import DataType, StoredType
+from pinotpy.decimals import encode_decimal
+from pinotpy.errors import InvalidQueryError, PinotError, QueryExecutionError
+from pinotpy.functions.patterns import TextPattern, like_pattern, regexp_pattern
+from pinotpy.pql.ast import Dialect, Identifier
+from pinotpy.pql.literals import java_double_text
+from pinotpy.query.context import Bound, ColumnRef, Comparison, LiteralValue, Predicate
+
+
+@dataclass(frozen=True, slots=True)
+class FixedRange:
+    """Values of a fixed type in [low, high], both ends included; ints for INT and LONG, floats for FLOAT and DOUBLE."""
+
+    low: int | float
+    high: int | float
+
+
+@dataclass(frozen=True, slots=True)
+class VarRange:
+    """Byte strings in [low, end); end None = no upper bound."""
+
+    low: bytes
+    end: bytes | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FixedMembers:
+    """Two or more values of a fixed type: int64 or float64, sorted, distinct."""
+
+    values: NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class VarMembers:
+    """Two or more byte strings, sorted, distinct, as one blob with int64 offsets."""
+
+    data: NDArray[np.uint8]
+    offsets: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class TextTest:
+    """A pattern on the text of the value."""
+
+    pattern: TextPattern
+
+
+@dataclass(frozen=True, slots=True)
+class NullTest:
+    """The value is null."""
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """No value passes: the literal is outside what the type can hold."""
+
+
+Test = Union[FixedRange, VarRange, FixedMembers, VarMembers, TextTest, NullTest, Nothing]
+
+
+@dataclass(frozen=True, slots=True)
+class Leg:
+    """One predicate on one column.
+
+    prunes: segments may be skipped by comparing with min and max (what the reference's value pruner takes: =, IN of one
+        value, ranges; never negations, patterns and longer lists).
+    """
+
+    column: str
+    test: Test
+    negated: bool = False
+    prunes: bool = False
+
+    def inverse(self) -> Leg:
+        """True where this leg is false and the value is not null."""
+        return replace(self, negated=not self.negated, prunes=False)
+
+
+_NEGATIVE: Final = {
+    Comparison.NOT_EQ: Comparison.EQ,
+    Comparison.NOT_IN: Comparison.IN,
+    Comparison.NOT_LIKE: Comparison.LIKE,
+    Comparison.IS_NOT_NULL: Comparison.IS_NULL,
+}
+
+
+def typed_leg(predicate: Predicate, column: ColumnRef, dialect: Dialect) -> Leg:
+    """The leg of a predicate on a column.
+
+    Raises:
+        QueryExecutionError: (200) in PQL: a literal that is not of the column's type; both dialects: a bad pattern.
+        InvalidQueryError: (700) in SQL: a literal that is not of the column's type; TEXT_MATCH without a text index.
+    """
+    assert isinstance(predicate.lhs, Identifier)
+    negated = predicate.comparison in _NEGATIVE
+    comparison = _NEGATIVE.get(predicate.comparison, predicate.comparison)
+    test = _test(predicate, comparison, column, dialect)
+    prunes = not negated and isinstance(test, (FixedRange, VarRange))
+    return Leg(column.name, test, negated, prunes)
+
+
+def _test(predicate: Predicate, comparison: Comparison, column: ColumnRef, dialect: Dialect) -> Test:
+    data_type = column.data_type
+    if comparison is Comparison.IS_NULL:
+        return NullTest()
+    if comparison is Comparison.TEXT_MATCH:
+        raise InvalidQueryError(f"TEXT_MATCH needs a text index: column '{column.name}' has none", column=column.name)
+    if comparison in (Comparison.REGEXP_LIKE, Comparison.LIKE):
+        pattern = _pattern(predicate, comparison)
+        if data_type in (DataType.BYTES, DataType.BIG_DECIMAL, DataType.TIMESTAMP):
+            raise _refusal(dialect)(f"Unsupported data type: {data_type}: {comparison} needs text", column=column.name)
+        if data_type is DataType.BOOLEAN:
+            return _boolean_test(pattern.matches_one)
+        return TextTest(pattern)
+    if data_type is DataType.BOOLEAN:
+        return _boolean(predicate, comparison, dialect)
+    strict = dialect is Dialect.PQL or not column.single_value
+    convert = _Converter(data_type, dialect, strict)
+    if comparison is Comparison.RANGE:
+        return convert.range(predicate.lower, predicate.upper)
+    if comparison is Comparison.IN and len(predicate.values) > 1:
+        return replace(convert, strict=True).members(predicate.values)
+    return convert.equal(predicate.values[0])
+
+
+def _pattern(predicate: Predicate, comparison: Comparison) -> TextPattern:
+    text = predicate.values[0]
+    assert isinstance(text, str)
+    if comparison is Comparison.LIKE:
+        return like_pattern(text, ignore_case="i" in predicate.flags, escape=predicate.escape)
+    return regexp_pattern(text, ignore_case="i" in predicate.flags)
+
+
+# --- BOOLEAN --------------------------------------------------------------------------------------------------------
+
+
+def _boolean_test(passes: Callable[[str], bool]) -> Test:
+    found = [value for value, text in enumerate(("false", "true")) if passes(text)]
+    return FixedRange(found[0], found[-1]) if found else Nothing()
+
+
+def _boolean(predicate: Predicate, comparison: Comparison, dialect: Dialect) -> Test:
+    if dialect is Dialect.SQL:
+        as_int = replace(predicate, values=tuple(_truth(v) for v in predicate.values), lower=_truth_bound(predicate.lower), upper=_truth_bound(predicate.upper))
+        convert = _Converter(DataType.INT, dialect, False)
+        if comparison is Comparison.RANGE:
+            return convert.range(as_int.lower, as_int.upper)
+        return convert.members(as_int.values)
+    if comparison is Comparison.RANGE:
+        low, high = predicate.lower, predicate.upper
+        low_text, high_text = literal_text(low.value) if low else "", literal_text(high.value) if high else ""
+
+        def inside(text: str) -> bool:
+            above = low is None or text > low_text or (low.inclusive and text == low_text)
+            return above and (high is None or text < high_text or (high.inclusive and text == high_text))
+
+        return _boolean_test(inside)
+    texts = {literal_text(value) for value in predicate.values}
+    return _boolean_test(lambda text: text in texts)
+
+
+def _truth(value: LiteralValue) -> int:
+    return int(literal_text(value).lower() in ("true", "1"))
+
+
+def _truth_bound(bound: Bound | None) -> Bound | None:
+    return None if bound is None else Bound(_truth(bound.value), bound.inclusive)
+
+
+# --- all other types -----------------------------------------------------------------------------------------------
+
+
+def literal_text(value: LiteralValue) -> str:
+    """The text of a literal as it stands against a STRING: Java's text of numbers, `true`, the string itself."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return java_double_text(value)
+    if isinstance(value, Decimal):
+        return format(value, "f") if -50 < value.adjusted() < 400 else str(value)
+    return str(value)
+
+
+def _refusal(dialect: Dialect) -> type[PinotError]:
+    return QueryExecutionError if dialect is Dialect.PQL else InvalidQueryError
+
+
+_WHOLE = re.compile(r"[+-]?[0-9]+")
+_REAL = re.compile(r"\s*[+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?)\s*")
+_TIME = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})(?:([ T])(\d{1,2}):(\d{2})(?::(\d{2})(\.\d{1,9})?)?(Z?))?")
+_INT_LIMITS: Final = {DataType.INT: (-(2**31), 2**31 - 1), DataType.LONG: (-(2**63), 2**63 - 1), DataType.TIMESTAMP: (-(2**63), 2**63 - 1)}
+
+
+@dataclass(frozen=True, slots=True)
+class _Converter:
+    """Literals to stored values of one type. strict: every literal must parse as the type, numbers too."""
+
+    data_type: DataType
+    dialect: Dialect
+    strict: bool
+
+    def equal(self, value: LiteralValue) -> Test:
+        return self.range(Bound(value, True), Bound(value, True))
+
+    def range(self, lower: Bound | None, upper: Bound | None) -> Test:
+        if self.data_type.stored is StoredType.VAR:
+            low = b"" if lower is None else self._bytes(lower.value) + (b"" if lower.inclusive else b"\0")
+            end = None if upper is None else self._bytes(upper.value) + (b"\0" if upper.inclusive else b"")
+            return VarRange(low, end) if end is None or low < end else Nothing()
+        if self.data_type.stored.is_integer:
+            least, most = _INT_LIMITS[self.data_type]
+            low_int = least if lower is None else self._integer_bound(lower, is_lower=True)
+            high_int = most if upper is None else self._integer_bound(upper, is_lower=False)
+            low_int, high_int = max(low_int, least), min(high_int, most)
+            return FixedRange(low_int, high_int) if low_int <= high_int else Nothing()
+        low_real = -math.inf if lower is None else self._real_bound(lower, is_lower=True)
+        high_real = math.inf if upper is None else self._real_bound(upper, is_lower=False)
+        return FixedRange(low_real, high_real) if low_real <= high_real else Nothing()
+
+    def members(self, values: tuple[LiteralValue, ...]) -> Test:
+        stored = self.data_type.stored
+        if stored is StoredType.VAR:
+            strings = sorted({self._bytes(value) for value in values})
+            if len(strings) == 1:
+                return VarRange(strings[0], strings[0] + b"\0")
+            offsets = np.zeros(len(strings) + 1, np.int64)
+            np.cumsum([len(text) for text in strings], out=offsets[1:])
+            return VarMembers(np.frombuffer(b"".join(strings) or b"\0", np.uint8), offsets)
+        if stored.is_integer:
+            least, most = _INT_LIMITS[self.data_type]
+            integers = sorted({v for v in map(self._integer, values) if isinstance(v, int) and least <= v <= most})
+            found: NDArray[Any] = np.array(integers, np.int64)
+        else:
+            found = np.array(sorted({v for v in map(self._real, values) if not math.isnan(v)}), np.float64)
+        if not len(found):
+            return Nothing()
+        return FixedRange(found[0].item(), found[0].item()) if len(found) == 1 else FixedMembers(found)
+
+    # --- one literal ------------------------------------------------------------------------------------------------
+
+    def _error(self, value: LiteralValue) -> PinotError:
+        return _refusal(self.dialect)(f"Cannot convert value: '{literal_text(value)}' to type: {self.data_type}")
+
+    def _integer(self, value: LiteralValue) -> int | float | Decimal:
+        # The exact number; with `strict` an int within the type.
+        if isinstance(value, bool) or value is None:
+            raise self._error(value)
+        if isinstance(value, str):
+            if self.data_type is DataType.TIMESTAMP and not _WHOLE.fullmatch(value):
+                return self._timestamp(value)
+            if not _WHOLE.fullmatch(value):
+                raise self._error(value)
+            number: int | float | Decimal = int(value)
+            must_fit = True
+        else:
+            number = value
+            must_fit = self.strict
+        least, most = _INT_LIMITS[self.data_type]
+        if must_fit and (not isinstance(number, int) or not least <= number <= most):
+            raise self._error(value)
+        return number
+
+    def _integer_bound(self, bound: Bound, *, is_lower: bool) -> int:
+        # The first (last) integer inside; infinities are clipped to one beyond what any type holds.
+        number = self._integer(bound.value)
+        if isinstance(number, float) and not math.isfinite(number):
+            upwards = is_lower if math.isnan(number) else number > 0
+            return 2**64 if upwards else -(2**64)
+        if is_lower:
+            return math.ceil(number) if bound.inclusive else math.floor(number) + 1
+        return math.floor(number) if bound.inclusive else math.ceil(number) - 1
+
+    def _timestamp(self, text: str) -> int:
+        match = _TIME.fullmatch(text)
+        if match is None:
+            raise self._error(text)
+        year, month, day, _, hour, minute, second, fraction, _ = match.groups()
+        try:
+            moment = datetime(int(year), int(month), int(day), int(hour or 0), int(minute or 0), int(second or 0), tzinfo=UTC)
+        except ValueError as error:
+            raise self._error(text) from error
+        millis = int((fraction or ".0")[1:4].ljust(3, "0"))
+        return round(moment.timestamp()) * 1000 + millis
+
+    def _real(self, value: LiteralValue) -> float:
+        if isinstance(value, bool) or value is None:
+            raise self._error(value)
+        if isinstance(value, str):
+            if not _REAL.fullmatch(value):
+                raise self._error(value)
+            number = float(value.strip().rstrip("fFdD") if value.strip() not in ("NaN", "Infinity", "-Infinity", "+Infinity") else value)
+        else:
+            number = float(value)
+        if self.data_type is DataType.FLOAT:
+            with np.errstate(over="ignore"):
+                number = float(np.float32(number))
+        return number
+
+    def _real_bound(self, bound: Bound, *, is_lower: bool) -> float:
+        number = self._real(bound.value)
+        away = math.inf if is_lower else -math.inf
+        if math.isnan(number) or (number == away and not bound.inclusive):
+            return math.nan  # compares false with the other end: an empty range
+        if bound.inclusive:
+            return number
+        if self.data_type is DataType.FLOAT:
+            return float(np.nextafter(np.float32(number), np.float32(away)))
+        return math.nextafter(number, away)
+
+    def _bytes(self, value: LiteralValue) -> bytes:
+        text = literal_text(value)
+        if self.data_type is DataType.BIG_DECIMAL:
+            if isinstance(value, bool):
+                raise self._error(value)
+            try:
+                return encode_decimal(Decimal(text.strip()))
+            except (InvalidOperation, ValueError) as error:
+                raise self._error(value) from error
+        if self.data_type is DataType.BYTES:
+            if len(text) % 2 or not re.fullmatch(r"[0-9a-fA-F]*", text):
+                raise self._error(value)
+            return bytes.fromhex(text)
+        return text.encode("utf-8", "surrogatepass")

@@ -1,0 +1,213 @@
+"""From a query and its segments to a ScanPlan: prune, fold what is known, use indexes, deal units to threads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pinotpy.kernels import abi, resolve, sub_filter
+from pinotpy.kernels.legs import LEG_ALWAYS
+from pinotpy.query.columns import ColumnMetas
+from pinotpy.query.context import Filter, QueryContext
+from pinotpy.query.control import QueryControl
+from pinotpy.query.filter.computed import ComputedLeg
+from pinotpy.query.filter.normal_form import EVERYWHERE, normal_form
+from pinotpy.query.filter.resolve import ResolvedLeg
+from pinotpy.query.filter.tree import RESULT, Resolved, conjuncts, each_leg, emit_tree, known, resolve_tree
+from pinotpy.query.partial import Statistics
+from pinotpy.query.plan import ScanPlan, Shape
+from pinotpy.query.program import Instructions
+from pinotpy.segment.data_source import Segment
+
+# A list of docs from the inverted index beats a scan below this share of the docs.
+LIST_SHARE_MAX: Final = 0.05
+# Fewer docs than this are scanned by one thread: waking another costs 40 µs, as much as a thread needs for them.
+DOCS_PER_THREAD_MIN: Final = 200_000
+
+
+def build_scan(
+    context: QueryContext,
+    segments: Sequence[Segment],
+    control: QueryControl,
+    *,
+    threads: int = 1,
+    executor: Executor | None = None,
+) -> ScanPlan:
+    """The plan of a query over `segments`.
+
+    Raises: UnknownColumnError; for literals and patterns what predicate.typed_leg raises; what `control.check` raises.
+    """
+    statistics = Statistics(num_segments_queried=len(segments), total_docs=sum(segment.num_docs for segment in segments))
+    condition = normal_form(context.filter, context)
+    kept = [segment for segment in segments if segment.num_docs > 0]
+    metas = ColumnMetas(kept)
+    docs = np.array([segment.num_docs for segment in kept], np.int64)
+    tree: Resolved | None = None
+    selects = np.ones(len(kept), np.bool_)
+    if condition != EVERYWHERE and kept:
+        tree = resolve_tree(condition, context, metas, control)
+        facts = known(tree, len(kept), metas)
+        statistics.num_segments_pruned = int(facts.prune.sum())
+        selects = ~facts.never & ~facts.prune
+        if bool(facts.always[selects].all()):
+            tree = None
+    statistics.num_segments_pruned += len(segments) - len(kept)
+    statistics.num_segments_processed = statistics.num_segments_queried - statistics.num_segments_pruned
+    keep_alive: list[Any] = [tree]
+    units = _units(np.flatnonzero(selects), docs)
+    if tree is not None:
+        units = _clip_to_sorted(units, tree)
+        units = _use_postings(units, tree, metas, keep_alive)
+    units, starts = _deal(units, threads if executor is not None else 1)
+    program = Instructions()
+    if tree is not None and len(units):
+        statistics.num_entries_scanned_in_filter += _compute(tree, units, metas, control)
+        emit_tree(tree, program, units[:, abi.U_SEGMENT], metas)
+    return ScanPlan(
+        context=context,
+        segments=kept,
+        control=control,
+        metas=metas,
+        units=units,
+        starts=starts,
+        filter_program=program.assemble(len(units)),
+        statistics=statistics,
+        emit_filter=_emit_filter,
+        match_all=len(program) == 0 and not units[:, abi.U_LIST].any() and int((units[:, abi.U_HIGH] - units[:, abi.U_LOW]).sum()) == int(docs.sum()),
+        executor=executor,
+        keep_alive=keep_alive,
+    )
+
+
+def _units(segments: NDArray[np.int64], docs: NDArray[np.int64]) -> NDArray[np.int64]:
+    units = np.zeros((len(segments), abi.UNIT_WORDS), np.int64)
+    units[:, abi.U_SEGMENT] = segments
+    units[:, abi.U_HIGH] = docs[segments]
+    return units
+
+
+def _clip_to_sorted(units: NDArray[np.int64], tree: Resolved) -> NDArray[np.int64]:
+    """A predicate on a sorted column under AND is a run of docs: the unit shrinks to it and the leg holds everywhere."""
+    for leg in conjuncts(tree):
+        if not isinstance(leg, ResolvedLeg) or leg.negated or not leg.sorted.any():
+            continue
+        at = units[:, abi.U_SEGMENT]
+        usable = leg.sorted[at]
+        runs = leg.docs[at[usable]]
+        units[usable, abi.U_LOW] = np.maximum(units[usable, abi.U_LOW], runs[:, 0])
+        units[usable, abi.U_HIGH] = np.minimum(units[usable, abi.U_HIGH], runs[:, 1])
+        leg.mode[at[usable]] = LEG_ALWAYS
+    return units[units[:, abi.U_LOW] < units[:, abi.U_HIGH]]
+
+
+def _use_postings(units: NDArray[np.int64], tree: Resolved, metas: ColumnMetas, keep_alive: list[Any]) -> NDArray[np.int64]:
+    """Where an inverted index leaves few docs, the unit becomes the list of them: of the shortest list under AND."""
+    legs = [leg for leg in conjuncts(tree) if isinstance(leg, ResolvedLeg) and not leg.negated and _is_indexed(leg, metas)]
+    if not legs or not len(units):
+        return units
+    at = units[:, abi.U_SEGMENT]
+    spans = np.stack([_posting_spans(leg, metas)[at] for leg in legs])  # (legs, units, 2)
+    lengths = spans[:, :, 1] - spans[:, :, 0]
+    best = lengths.argmin(axis=0)
+    limits = ((units[:, abi.U_HIGH] - units[:, abi.U_LOW]) * LIST_SHARE_MAX).astype(np.int64) + 1
+    chosen = np.flatnonzero(lengths.min(axis=0) <= limits)
+    for unit in chosen.tolist():
+        leg, segment = legs[best[unit]], int(at[unit])
+        docs = _posting_docs(leg, segment, metas)
+        low, high = np.searchsorted(docs, units[unit, [abi.U_LOW, abi.U_HIGH]])
+        keep_alive.append(docs)
+        units[unit, abi.U_LIST], units[unit, abi.U_LOW], units[unit, abi.U_HIGH] = docs.ctypes.data, low, high
+        leg.mode[segment] = LEG_ALWAYS
+    return units[units[:, abi.U_LOW] < units[:, abi.U_HIGH]]
+
+
+def _is_indexed(leg: ResolvedLeg, metas: ColumnMetas) -> bool:
+    return bool((metas.of(leg.leg.column)[:, abi.M_INVERTED_OFFSETS] != 0).any()) and bool(leg.ranged.any() or leg.listed)
+
+
+def _posting_spans(leg: ResolvedLeg, metas: ColumnMetas) -> NDArray[np.int64]:
+    # [0, number of postings) of the leg in each segment; endless where there is no index or nothing to gain.
+    words = metas.of(leg.leg.column)
+    spans = np.zeros((len(words), 2), np.int64)
+    spans[:, 1] = np.iinfo(np.int64).max
+    ranged = leg.ranged & (words[:, abi.M_INVERTED_OFFSETS] != 0) & (leg.mode != LEG_ALWAYS)
+    found = np.zeros((int(ranged.sum()), 2), np.int64)
+    resolve.posting_ranges(words[ranged], leg.ids[ranged], found)
+    spans[ranged] = found
+    for segment, ids in leg.listed.items():
+        if words[segment, abi.M_INVERTED_OFFSETS] != 0:
+            spans[segment] = 0, resolve.postings_of(words[segment], ids)
+    return spans
+
+
+def _posting_docs(leg: ResolvedLeg, segment: int, metas: ColumnMetas) -> NDArray[np.int32]:
+    words = metas.of(leg.leg.column)[segment]
+    ids = leg.listed.get(segment)
+    if ids is None:
+        low, high = leg.ids[segment]
+        ids = np.arange(low, high, dtype=np.uint32)
+    docs = np.empty(resolve.postings_of(words, ids), np.int32)
+    resolve.copy_postings(words, ids, docs)
+    if len(ids) > 1 or words[abi.M_MV_OFFSETS] != 0:
+        # A doc with several values, or a value twice, stands in several lists.
+        docs = np.unique(docs) if words[abi.M_MV_OFFSETS] != 0 else np.sort(docs)
+    return docs
+
+
+def _deal(units: NDArray[np.int64], threads: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Contiguous slices of about equal numbers of docs; a unit at a border is cut. Gives units and starts (threads + 1)."""
+    sizes = units[:, abi.U_HIGH] - units[:, abi.U_LOW]
+    total = int(sizes.sum())
+    threads = max(1, min(threads, total // DOCS_PER_THREAD_MIN))
+    ends = np.cumsum(sizes)
+    starts = [0]
+    for thread in range(1, threads):
+        border = total * thread // threads
+        unit = int(np.searchsorted(ends, border, side="right"))
+        before = border - (int(ends[unit - 1]) if unit else 0)
+        cut = before // abi.BLOCK * abi.BLOCK
+        if cut:
+            halves = np.repeat(units[unit : unit + 1], 2, axis=0)
+            halves[0, abi.U_HIGH] = halves[1, abi.U_LOW] = halves[0, abi.U_LOW] + cut
+            units = np.concatenate([units[:unit], halves, units[unit + 1 :]])
+            ends = np.cumsum(units[:, abi.U_HIGH] - units[:, abi.U_LOW])
+            unit += 1
+        starts.append(unit)
+    return np.ascontiguousarray(units), np.array([*starts, len(units)], np.int64)
+
+
+def _compute(tree: Resolved, units: NDArray[np.int64], metas: ColumnMetas, control: QueryControl) -> int:
+    """Let the legs that need Python compute their flags; gives the number of values read."""
+    entries = 0
+    ranges: dict[int, tuple[int, int]] = {}
+    for segment, low, high, listed in units[:, [abi.U_SEGMENT, abi.U_LOW, abi.U_HIGH, abi.U_LIST]].tolist():
+        # The low and high of a list are positions in it.
+        first, end = (0, metas.segments[segment].num_docs) if listed else (low, high)
+        known_first, known_end = ranges.get(segment, (first, end))
+        ranges[segment] = min(first, known_first), max(end, known_end)
+
+    def visit(leg: ResolvedLeg | ComputedLeg) -> None:
+        nonlocal entries
+        if isinstance(leg, ComputedLeg) or leg.computed.any():
+            for segment, (first, end) in ranges.items():
+                entries += leg.compute(segment, metas, control, first, end)
+
+    each_leg(tree, visit)
+    return entries
+
+
+def _emit_filter(condition: Filter, shape: Shape, register: int) -> None:
+    """Instructions of a FILTER (WHERE …): its legs over the selected docs, the outcome as flags in a register."""
+    plan = shape.plan
+    tree = resolve_tree(normal_form(condition, plan.context), plan.context, plan.metas, plan.control)
+    plan.keep_alive.append(tree)
+    plan.statistics.num_entries_scanned_in_filter += _compute(tree, plan.units[shape.units], plan.metas, plan.control)
+    program = Instructions()
+    written = emit_tree(tree, program, shape.segments, plan.metas)
+    shape.emit(sub_filter.enter.address)
+    shape.extend(program)
+    shape.emit(sub_filter.leave.address, register, RESULT if written else -1)
