@@ -35,3 +35,15 @@ class ServerMetrics:
         """The segments of a table changed."""
         self._metrics.set("segmentCount", num_segments, table=table)
         self._metrics.set("documentCount", num_docs, table=table)
+
+    def segment_dropped(self, table: str) -> None:
+        self._metrics.count("deletedSegmentCount", table=table)
+
+    def download_failed(self, table: str) -> None:
+        self._metrics.count("segmentDownloadFailures", table=table)
+
+    def load_failed(self, table: str) -> None:
+        self._metrics.count("segmentLoadFailures", table=table)
+
+    def refresh_failed(self, table: str) -> None:
+        self._metrics.count("refreshFailures", table=table)

@@ -1,0 +1,52 @@
+"""Whether this server has all segments that it should have: what /health/readiness says."""
+
+from __future__ import annotations
+
+import threading
+
+from pinotpy.clock import Clock
+from pinotpy.cluster.buckets import read_record
+from pinotpy.cluster.participant import Participant
+from pinotpy.cluster.paths import BROKER_RESOURCE, ClusterPaths
+from pinotpy.cluster.store import ClusterStore
+from pinotpy.errors import ClusterError
+
+CACHE_NS = 1_000_000_000
+
+
+class Readiness:
+    """Compares ideal states with the participant's states, at most once a second. The lock guards the cached answer."""
+
+    def __init__(self, store: ClusterStore, paths: ClusterPaths, participant: Participant, clock: Clock) -> None:
+        self._store, self._paths, self._participant, self._clock = store, paths, participant, clock
+        self._lock = threading.Lock()
+        self._until_ns = 0
+        self._reason: str | None = "it is starting"
+
+    def reason(self) -> str | None:
+        """None if everything assigned is served, else what is missing."""
+        with self._lock:
+            now_ns = self._clock.monotonic_ns()
+            if now_ns >= self._until_ns:
+                self._reason = self._look()
+                self._until_ns = now_ns + CACHE_NS
+            return self._reason
+
+    def _look(self) -> str | None:
+        if not self._participant.is_live:
+            return "it has no session with ZooKeeper"
+        try:
+            missing = [name for table in self._store.children(self._paths.ideal_states) if table != BROKER_RESOURCE for name in self._missing(table)]
+        except ClusterError as error:
+            return f"ZooKeeper does not answer: {error.message}"
+        if not missing:
+            return None
+        return f"{len(missing)} segments are not loaded: {', '.join(missing[:10])}{' …' if len(missing) > 10 else ''}"
+
+    def _missing(self, table: str) -> list[str]:
+        found = read_record(self._store, self._paths.ideal_state(table))
+        states = self._participant.states(table)
+        me = self._participant.instance
+        if found is None:
+            return []
+        return [f"{table}/{s}" for s, wanted in found.record.map_fields.items() if wanted.get(me) in ("ONLINE", "CONSUMING") and states.get(s) != wanted[me]]

@@ -1,0 +1,205 @@
+"""How a server is put together, started and stopped.
+
+Start: session with ZooKeeper, kernels compiled, query port and admin port bound, then the cluster is joined; segments load
+while the daemon is up, and /health/readiness says what is still missing. Stop: the brokers are told first (no query
+fails), running queries drain, then the rest.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from pinotpy import __version__
+from pinotpy.cluster.membership import Member
+from pinotpy.cluster.participant import Participant
+from pinotpy.cluster.paths import ClusterPaths
+from pinotpy.cluster.process_identity import this_process
+from pinotpy.cluster.property_store import PropertyStore
+from pinotpy.cluster.zookeeper import ZooKeeperStore
+from pinotpy.config.settings import ServerSettings
+from pinotpy.names import instance_id
+from pinotpy.query import execute
+from pinotpy.rpc.security import RpcSecurity
+from pinotpy.rpc.server import RpcServer
+from pinotpy.server.api import tables
+from pinotpy.server.metrics import ServerMetrics
+from pinotpy.server.query_service import QueryLimits, QueryService
+from pinotpy.server.readiness import Readiness
+from pinotpy.server.scheduler import QueryScheduler
+from pinotpy.server.tables.fetcher import ControllerFetcher
+from pinotpy.server.tables.registry import SegmentRegistry
+from pinotpy.server.tables.store import SegmentStore
+from pinotpy.server.transitions import SegmentTransitions
+from pinotpy.service.assembly import Equipment, equip
+from pinotpy.service.daemon import Daemon, Part, run_daemon
+from pinotpy.service.http import build_app
+from pinotpy.service.http_server import HttpServer, serve
+from pinotpy.service.joining import await_cluster, connect
+from pinotpy.service.tls import read_pem
+
+log = logging.getLogger(__name__)
+# Brokers leave a server within about 80 ms of its shutdownInProgress; queries routed before that still come.
+NOTICE_S = 0.25
+
+
+def run_server(settings: ServerSettings, ready_file: Path | None = None) -> int:
+    """Run a server in this process until it is told to stop; return the exit status."""
+    parts: list[ServerParts] = []
+
+    def build(daemon: Daemon) -> Sequence[Part]:
+        parts.append(ServerParts(settings, equip("server", settings)))
+        return parts[0].parts()
+
+    def facts() -> Mapping[str, object]:
+        return parts[0].facts()
+
+    return run_daemon("server", build, ready=facts, ready_file=ready_file)
+
+
+class ServerParts:
+    """The parts of one server; `parts()` in the order of their start."""
+
+    def __init__(self, settings: ServerSettings, equipment: Equipment) -> None:
+        self.settings = settings
+        self.equipment = equipment
+        self.registry = SegmentRegistry()
+        self.metrics = ServerMetrics(equipment.metrics)
+        self.threads = settings.threads or os.cpu_count() or 1
+        self._paths = ClusterPaths(settings.cluster_name)
+        self._warm = threading.Thread(target=execute.warm, name="warm", daemon=True)
+        self._kernels = ThreadPoolExecutor(self.threads, thread_name_prefix="kernel")
+        self._store: ZooKeeperStore | None = None
+        self._fetcher: ControllerFetcher | None = None
+        self._rpc: RpcServer | None = None
+        self._http: HttpServer | None = None
+        self._participant: Participant | None = None
+        self._queries = self._query_service()
+
+    def parts(self) -> list[Part]:
+        return [
+            Part("kernels", self._warm.start, lambda _: self._kernels.shutdown(wait=False, cancel_futures=True)),
+            Part("zookeeper", self._connect, self._disconnect),
+            Part("segments", self._open_store, self._close_store),
+            Part("query port", self._start_rpc, self._stop_rpc),
+            Part("admin port", self._start_http, self._stop_http),
+            Part("cluster", self._join, self._leave, self.settings.drain_timeout_ms / 1000 + 10.0),
+        ]
+
+    def facts(self) -> Mapping[str, object]:
+        """What the ready line shows."""
+        assert self._rpc is not None and self._http is not None and self._participant is not None
+        return {"url": self._http.url, "instance": self._participant.instance, "query_port": self._rpc.port}
+
+    # --- start -----------------------------------------------------------------------------------------------------
+
+    def _query_service(self) -> QueryService:
+        settings = self.settings
+        limits = QueryLimits(settings.timeout_ms, settings.query_memory_max_bytes, self.threads)
+        scheduler = QueryScheduler(self.equipment.clock, concurrent_max=settings.queries_max, queue_max=settings.queue_max)
+        return QueryService(self.registry, scheduler, limits, self.equipment.clock, self.metrics, self._kernels)
+
+    def _connect(self) -> None:
+        self._store = connect(self.settings)
+        await_cluster(self._store, self._paths, self.equipment.clock, self.settings.zk_connect_timeout_ms / 1000)
+
+    def _open_store(self) -> None:
+        assert self._store is not None
+        store = self._store
+        self._fetcher = ControllerFetcher(
+            lambda: controller_urls(store, self._paths, self.equipment.scheme),
+            self.equipment.peer_headers,
+            self.equipment.clock,
+            self.equipment.peer_verification(),
+        )
+        self.segments = SegmentStore(self.settings.data_dir, self._fetcher)
+
+    def _start_rpc(self) -> None:
+        settings, equipment = self.settings, self.equipment
+        pem = read_pem(equipment.tls) if equipment.tls is not None else None
+        security = RpcSecurity(
+            cluster_token=equipment.cluster_token,
+            certificate=pem.certificate if pem else None,
+            key=pem.key if pem else None,
+            ca=pem.ca if pem else None,
+        )
+        concurrent = settings.queries_max + min(settings.queue_max, 48)
+        self._rpc = RpcServer(self._queries.handle, self._queries.cancel, host=settings.host, port=settings.port, security=security, concurrent_max=concurrent)
+        self._rpc.start()
+
+    def _start_http(self) -> None:
+        settings, equipment = self.settings, self.equipment
+        app = build_app(
+            "server",
+            tables.routes(self.registry, self.segments),
+            access=equipment.access,
+            metrics=equipment.metrics,
+            ready=self._not_ready,
+            settings=settings.effective,
+        )
+        self._http = serve(app, settings.host, settings.admin_port, tls=equipment.tls, insecure=settings.insecure, advertised_host=settings.advertised_host)
+
+    def _join(self) -> None:
+        assert self._store is not None and self._rpc is not None and self._http is not None
+        self._warm.join()
+        settings = self.settings
+        host = settings.advertised_host or settings.host
+        port = settings.advertised_port or self._rpc.port
+        ports = {"adminPort": str(self._http.port), "grpcPort": str(port), "queryServerPort": str(port)}
+        member = Member(instance_id("Server", host, port), this_process(), ports, owns_port=settings.advertised_port is None, version=__version__)
+        properties = PropertyStore(self._store, self._paths)
+        handler = SegmentTransitions(self.registry, self.segments, properties, self.metrics)
+        self._participant = Participant(self._store, self._paths, member, handler, workers=settings.transition_threads, clock=self.equipment.clock)
+        self._readiness = Readiness(self._store, self._paths, self._participant, self.equipment.clock)
+        self._participant.start()
+        self.equipment.metrics.set("ready", 1)
+
+    def _not_ready(self) -> str | None:
+        return "it is starting" if self._participant is None else self._readiness.reason()
+
+    # --- stop ------------------------------------------------------------------------------------------------------
+
+    def _leave(self, timeout_s: float) -> None:
+        if self._participant is None:
+            return
+        clock, never = self.equipment.clock, threading.Event()
+        deadline_ns = clock.monotonic_ns() + int(min(timeout_s, self.settings.drain_timeout_ms / 1000) * 1e9)
+        if self._participant.is_live:
+            self._participant.announce_shutdown()
+            clock.wait(never, NOTICE_S)
+        while self._queries.num_running and clock.monotonic_ns() < deadline_ns:
+            clock.wait(never, 0.02)
+        self._queries.cancel_all()
+        self._participant.stop(5.0)
+
+    def _stop_http(self, timeout_s: float) -> None:
+        if self._http is not None:
+            self._http.stop(timeout_s)
+
+    def _stop_rpc(self, timeout_s: float) -> None:
+        if self._rpc is not None:
+            self._rpc.stop(timeout_s)
+
+    def _disconnect(self, timeout_s: float) -> None:
+        if self._store is not None:
+            self._store.close()
+
+    def _close_store(self, timeout_s: float) -> None:
+        if self._fetcher is not None:
+            self._fetcher.close()
+        self.registry.close()
+
+
+def controller_urls(store: ZooKeeperStore, paths: ClusterPaths, scheme: str) -> list[str]:
+    """Base URLs of the controllers that are registered in the cluster, live ones first."""
+    live = set(store.children(paths.live_instances))
+    found: list[tuple[bool, str]] = []
+    for instance in store.children(paths.instance_configs):
+        if instance.startswith("Controller_"):
+            host, _, port = instance.removeprefix("Controller_").rpartition("_")
+            found.append((instance not in live, f"{scheme}://{host}:{port}"))
+    return [url for _, url in sorted(found)]

@@ -1,0 +1,29 @@
+"""Connecting to the cluster: a session with ZooKeeper, and waiting for a cluster that is only just being created."""
+
+from __future__ import annotations
+
+import threading
+
+from pinotpy.clock import Clock
+from pinotpy.cluster.paths import ClusterPaths
+from pinotpy.cluster.store import ClusterStore
+from pinotpy.cluster.zookeeper import ZooKeeperStore
+from pinotpy.config.settings import ProcessSettings
+from pinotpy.service.errors import StartError
+
+_POLL_S = 0.05
+
+
+def connect(settings: ProcessSettings) -> ZooKeeperStore:
+    """A session; raises ConnectionLostError when ZooKeeper does not answer in time."""
+    return ZooKeeperStore(settings.zk_address, session_timeout_s=settings.zk_session_timeout_ms / 1000, connect_timeout_s=settings.zk_connect_timeout_ms / 1000)
+
+
+def await_cluster(store: ClusterStore, paths: ClusterPaths, clock: Clock, timeout_s: float) -> None:
+    """Wait until a controller has created the cluster: daemons may be started in any order. Raises StartError."""
+    deadline_ns = clock.monotonic_ns() + int(timeout_s * 1e9)
+    never = threading.Event()
+    while store.exists(paths.cluster_config) is None:
+        if clock.monotonic_ns() > deadline_ns:
+            raise StartError(f"cluster '{paths.cluster}' does not exist in this ZooKeeper: start a controller with this cluster name first")
+        clock.wait(never, _POLL_S)
