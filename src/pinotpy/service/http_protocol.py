@@ -68,6 +68,10 @@ class GuardedHttpProtocol(HttpToolsProtocol):
         if self._num_headers > HEADERS_MAX:
             self._refuse(431, f"more than {HEADERS_MAX} headers")
             return
+        # What came with the last piece may be body already: count exactly, but only when it can matter.
+        if self._header_bytes > HEADER_MAX_BYTES and len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > HEADER_MAX_BYTES:
+            self._refuse(431, f"the headers are over {HEADER_MAX_BYTES} bytes")
+            return
         self._awaited_since = self.loop.time()
         super().on_headers_complete()
 

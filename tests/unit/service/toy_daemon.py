@@ -1,0 +1,72 @@
+"""A daemon for test_daemon.py, run as a process: `python toy_daemon.py '{"port": 0, …}'`.
+
+Parts: `store` (can fail or hang), then `http`. It prints `stopped <part>` as each part stops.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+from pinotpy.errors import ConnectionLostError
+from pinotpy.service.access import AllowAll
+from pinotpy.service.daemon import Daemon, Part, run_daemon
+from pinotpy.service.http import build_app
+from pinotpy.service.http_server import HttpServer, serve
+from pinotpy.service.logs import configure_logs
+from pinotpy.service.metric_catalogue import BROKER_METRICS
+from pinotpy.service.metrics import Metrics
+from pinotpy.service.routes import PUBLIC, Action, Routes
+
+options = json.loads(sys.argv[1])
+servers: list[HttpServer] = []
+release = threading.Event()
+
+
+def parts(daemon: Daemon) -> Sequence[Part]:
+    routes = Routes("Toy")
+
+    @routes.post("/fail", Action.ADMIN, PUBLIC)
+    def fail() -> dict[str, str]:
+        daemon.fail("the session with the store is lost for good")
+        return {"status": "failing"}
+
+    @routes.get("/slow", Action.READ, PUBLIC)
+    def slow() -> dict[str, str]:
+        print("slow asked", flush=True)
+        daemon.stop_asked.wait(20)
+        return {"status": "done"}
+
+    def start_store() -> None:
+        match options.get("store"):
+            case "unreachable":
+                raise ConnectionLostError("no ZooKeeper at 'localhost:1': start one or give --zk-address")
+            case "bug":
+                raise ZeroDivisionError("division by zero")
+            case "slow":
+                print("starting", flush=True)
+                release.wait(30)
+
+    def stop_store(timeout_s: float) -> None:
+        if options.get("store") == "hangs":
+            release.wait(60)
+        print("stopped store", flush=True)
+
+    def start_http() -> None:
+        app = build_app("broker", routes, access=AllowAll(), metrics=Metrics("broker", BROKER_METRICS), ready=lambda: None)
+        servers.append(serve(app, options.get("host", "127.0.0.1"), options.get("port", 0)))
+
+    def stop_http(timeout_s: float) -> None:
+        for server in servers:
+            server.stop(timeout_s)
+        print("stopped http", flush=True)
+
+    return [Part("store", start_store, stop_store, stop_timeout_s=options.get("stop_timeout_s", 5.0)), Part("http", start_http, stop_http)]
+
+
+configure_logs(level="ERROR")
+ready_file = Path(options["ready_file"]) if "ready_file" in options else None
+sys.exit(run_daemon("broker", parts, ready=lambda: {"url": servers[0].url, "instance": f"Broker_127.0.0.1_{servers[0].port}"}, ready_file=ready_file))
