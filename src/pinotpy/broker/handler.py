@@ -20,12 +20,13 @@ from pinotpy.errors import PinotError, ServerNotRespondingError
 from pinotpy.pql.ast import Dialect
 from pinotpy.pql.parser import parse_pql, parse_sql
 from pinotpy.query.combine import merge_partials
-from pinotpy.query.compile import compile_query
+from pinotpy.query.compile import compile_query, compile_without_table
+from pinotpy.query.compile_sql import compile_constants
 from pinotpy.query.context import QueryContext
 from pinotpy.query.context_codec import encode_context
 from pinotpy.query.options import query_options
 from pinotpy.query.partial import PartialResult, QueryException
-from pinotpy.query.reduce import reduce_partials
+from pinotpy.query.reduce import constant_row, reduce_partials
 from pinotpy.query.reduced import ReducedResult
 from pinotpy.query.response import pql as pql_response
 from pinotpy.query.response import sql as sql_response
@@ -95,14 +96,21 @@ async def answer_query(broker: Broker, question: Question, may_read: Callable[[s
     result: ReducedResult | None = None
     try:
         statement = parse_pql(question.text) if question.dialect is Dialect.PQL else parse_sql(question.text)
-        (may_read or broker.may_read)(statement.table)
-        target = broker.catalog.resolve(statement.table, question.dialect)
         options = query_options(statement, question.query_options, question.debug_options, trace=question.trace, timeout_max_ms=broker.limits.timeout_ms)
-        envelope.tables_queried = (target.raw_table_name,)
-        context = compile_query(statement, target.schema, options, null_handling=target.null_handling or options.enable_null_handling)
-        deadline_ns = start_ns + (options.timeout_ms or broker.limits.timeout_ms) * 1_000_000
-        gathered = await _gather(broker, context, target, number, envelope, deadline_ns)
-        result = await _reduce(broker, context, gathered, envelope)
+        context = compile_constants(statement, options, null_handling=options.enable_null_handling)
+        if context is not None:
+            result = constant_row(context)
+        elif not statement.table:
+            context = compile_without_table(statement, options)
+        else:
+            (may_read or broker.may_read)(statement.table)
+            target = broker.catalog.resolve(statement.table, question.dialect)
+            envelope.tables_queried = (target.raw_table_name,)
+            null_handling = target.null_handling or options.enable_null_handling
+            context = compile_query(statement, target.schema, options, null_handling=null_handling, response_rows_max=broker.limits.response_rows_max)
+            deadline_ns = start_ns + (options.timeout_ms or broker.limits.timeout_ms) * 1_000_000
+            gathered = await _gather(broker, context, target, number, envelope, deadline_ns)
+            result = await _reduce(broker, context, gathered, envelope)
     except PinotError as error:
         result = None
         envelope.exceptions.append(QueryException(error.code, error.message))

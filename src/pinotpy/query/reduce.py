@@ -20,7 +20,7 @@ from pinotpy.query.ordering import SortKey, order_indices
 from pinotpy.query.partial import PartialResult
 from pinotpy.query.post_aggregation import Groups, evaluate, select_groups
 from pinotpy.query.reduced import GroupList, ReducedResult, ResultColumn, ResultType
-from pinotpy.query.result_types import argument_of, columns_by_name, result_type
+from pinotpy.query.result_types import argument_of, columns_by_name, literal_type, result_type
 
 _SMALLEST_FIRST = frozenset({"min", "minmv"})
 
@@ -34,6 +34,17 @@ def reduce_partials(context: QueryContext, partial: PartialResult) -> ReducedRes
             return _aggregation(context, partial.rows)
         case QueryKind.GROUP_BY:
             return _group_by(context, partial.rows)
+
+
+def constant_row(context: QueryContext) -> ReducedResult:
+    """The answer to a select list of literals: one row, no server asked."""
+    columns = []
+    for column in context.output:
+        assert isinstance(column.expression, Literal)
+        kind = ResultType(literal_type(column.expression.value))
+        values = evaluate(column.expression, Groups({}, (), 1))
+        columns.append(ResultColumn(column.name, kind, values.cast(kind.data_type.arrow) if kind.data_type is not None else values))
+    return ReducedResult(context.kind, tuple(ResultColumn(c.name, c.type, c.values.slice(context.offset, context.limit)) for c in columns))
 
 
 # --- rows ----------------------------------------------------------------------------------------------------------
