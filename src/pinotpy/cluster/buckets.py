@@ -48,6 +48,17 @@ class StoredRecord:
     versions: dict[str, int]
     bucket_contents: tuple[dict[str, dict[str, str]], ...] = ()
 
+    def after(self, plan: WritePlan, record: ZNRecord) -> StoredRecord:
+        """What is stored once `plan` (without a new layout) was written by us: saves its only writer a read."""
+        assert not plan.prepare
+        versions = dict(self.versions)
+        for op in plan.commit:
+            if isinstance(op, SetData):
+                versions[op.path] += 1
+        contents = tuple(bucket.map_fields for _, bucket in _bucket_records("", record, self.layout))
+        simple = {key: value for key, value in record.simple_fields.items() if key not in _LAYOUT_FIELDS}
+        return StoredRecord(ZNRecord(record.id, simple, record.map_fields, record.list_fields), self.layout, versions, contents)
+
 
 @dataclass(frozen=True, slots=True)
 class WritePlan:

@@ -1,0 +1,391 @@
+"""A server's or broker's part: take messages, run transitions, show current states; survive a lost session.
+
+`step` does one pass and is called by the loop's thread: hinted by watches and by finished transitions, and periodically.
+Transitions run in a bounded pool, one at a time per partition; what they lead to is written by the next pass, all of a
+resource together. The states in memory are the truth: after a lost session they are announced anew, nothing is unloaded.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from pinotpy.clock import Clock, SystemClock
+from pinotpy.cluster.buckets import StoredRecord, in_multis, plan_write, read_record
+from pinotpy.cluster.cluster_setup import CLUSTER_ID_FIELD
+from pinotpy.cluster.membership import Member, announce_within, create_folders, set_instance_field, write_history, write_instance_config
+from pinotpy.cluster.paths import ClusterPaths
+from pinotpy.cluster.process_identity import StartOf
+from pinotpy.cluster.reconcile_loop import ReconcileLoop
+from pinotpy.cluster.records import ZNRecord
+from pinotpy.cluster.state_model import STATE_MODELS
+from pinotpy.cluster.store import ClusterStore, Delete, SessionEvent, SessionState, SetData
+from pinotpy.cluster.views import DROPPED, ERROR, STATE_TRANSITION, USER_DEFINE_MSG, CurrentState, Message, PartitionState
+from pinotpy.errors import ClusterError, DecodeError, NoNodeError
+
+logger = logging.getLogger(__name__)
+
+PERIOD_S = 2.0
+FULL_PERIOD_S = 30.0
+WORKERS = 8
+# A live session of another process on the same instance id: wait this long for it to end, then give up.
+ANNOUNCE_TIMEOUT_S = 60.0
+_INFO_CHARS_MAX = 1000
+_ACCEPTED_MAX = 10_000
+
+
+class TransitionHandler(Protocol):
+    """What an instance does. Called on pool threads, one call at a time per (resource, partition)."""
+
+    def on_transition(self, resource: str, partition: str, from_state: str, to_state: str) -> None:
+        """Make the step; return when it is made. Raising ends the partition in ERROR with the error's text."""
+        ...
+
+    def on_message(self, message: Message) -> None:
+        """A user message (REFRESH_SEGMENT, RELOAD_SEGMENT …). Raising is logged; the message is gone either way."""
+        ...
+
+
+class TransitionExecutor(Protocol):
+    """Runs transitions; simulations bring their own."""
+
+    def submit(self, work: Callable[[], None], /) -> object: ...
+
+
+@dataclass(slots=True)
+class _Resource:
+    """States of one resource, and what is stored of them in the current session."""
+
+    state_model: str
+    partitions: dict[str, PartitionState] = field(default_factory=dict)
+    is_dirty: bool = True
+    stored: StoredRecord | None = None
+
+
+class Participant:
+    """One instance in the cluster; see the module docstring.
+
+    Args:
+        executor: where transitions run; a pool of `workers` threads by default.
+    """
+
+    def __init__(
+        self,
+        store: ClusterStore,
+        paths: ClusterPaths,
+        member: Member,
+        handler: TransitionHandler,
+        *,
+        workers: int = WORKERS,
+        clock: Clock | None = None,
+        executor: TransitionExecutor | None = None,
+        start_of: StartOf | None = None,
+        announce_timeout_s: float = ANNOUNCE_TIMEOUT_S,
+    ) -> None:
+        self._store = store
+        self._paths = paths
+        self._member = member
+        self._handler = handler
+        self._clock = clock or SystemClock()
+        self._start_of = start_of
+        self._announce_timeout_s = announce_timeout_s
+        self._pool = None if executor else ThreadPoolExecutor(workers, thread_name_prefix=f"transition-{member.instance}")
+        self._executor = executor or self._pool
+        self._lock = threading.Lock()  # guards what the pool's threads touch: the next four
+        self._resources: dict[str, _Resource] = {}
+        self._accepted: dict[str, Message] = {}
+        self._running: set[tuple[str, str]] = set()
+        self._finished: list[str] = []
+        self._session = ""
+        self._cluster_id = ""
+        self._is_shutting_down = False
+        self._messages_changed = True
+        self._loop = ReconcileLoop(f"participant-{member.instance}", self.step, period_s=PERIOD_S, full_period_s=FULL_PERIOD_S, clock=self._clock)
+
+    @property
+    def instance(self) -> str:
+        return self._member.instance
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the cluster sees this instance, as far as we know."""
+        return bool(self._session) and self._store.state is SessionState.CONNECTED and self._store.session_id == self._session
+
+    def states(self, resource: str) -> dict[str, str]:
+        """partition → state as this instance has it."""
+        with self._lock:
+            found = self._resources.get(resource)
+            return {name: entry.state for name, entry in found.partitions.items()} if found else {}
+
+    def start(self) -> None:
+        """Join (blocking) and keep going on a thread. Raises AlreadyExistsError, ConnectionLostError."""
+        self._store.add_session_listener(self._on_session)
+        self._join()
+        self._loop.start()
+        self._loop.hint()
+
+    def announce_shutdown(self) -> None:
+        """Set shutdownInProgress, upon which brokers send no more queries; the caller then drains and calls `stop`."""
+        self._is_shutting_down = True
+        set_instance_field(self._store, self._paths, self.instance, "shutdownInProgress", "true")
+
+    def stop(self, timeout_s: float = 10.0) -> None:
+        """Leave the cluster: running transitions end, last states are written, the live node goes. The store stays open."""
+        self._loop.stop(timeout_s)
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+        self._store.remove_session_listener(self._on_session)
+        if not self.is_live:
+            return
+        try:
+            self._write_states()
+            self._store.delete(self._paths.live_instance(self.instance))
+            self._store.delete(self._paths.current_states(self.instance, self._session), recursive=True)
+        except ClusterError as error:
+            logger.info("leaving was not written, the session's end will do instance=%s cause=%s", self.instance, error)
+        self._session = ""
+
+    def step(self, is_full: bool = True) -> None:
+        """One pass: be a member, take messages, write states. Raises ConnectionLostError; the next pass goes on."""
+        if self._store.state is not SessionState.CONNECTED:
+            return
+        if self._store.session_id != self._session or (is_full and not self._is_announced()):
+            self._join()
+        if is_full:
+            self._messages_changed = True
+        self._write_states()
+        if self._messages_changed:
+            self._take_messages()
+
+    # Membership
+
+    def _join(self) -> None:
+        session = self._store.session_id
+        self._check_cluster_id()
+        write_instance_config(self._store, self._paths, self._member, is_shutting_down=self._is_shutting_down)
+        create_folders(self._store, self._paths, self.instance)
+        # States first, then the live node: the view of this instance goes from the old session's states to these at once.
+        sessions_path = self._paths.current_states(self.instance, session)
+        if self._store.exists(sessions_path) is None:
+            self._store.create(sessions_path, make_parents=True)
+        with self._lock:
+            for resource in self._resources.values():
+                resource.is_dirty, resource.stored = True, None
+        self._session = session
+        self._write_states()
+        announce_within(self._store, self._paths, self._member, timeout_s=self._announce_timeout_s, clock=self._clock, start_of=self._start_of)
+        self._remove_earlier_sessions(session)
+        self._messages_changed = True
+        write_history(self._store, self._paths, self._member, self._clock.now_ms())
+        logger.info("joined cluster=%s instance=%s session=%s", self._paths.cluster, self.instance, session)
+
+    def _check_cluster_id(self) -> None:
+        """Refuse to bring old states into another cluster, e.g. an ensemble that was wiped or restored from elsewhere."""
+        try:
+            data, _ = self._store.get(self._paths.cluster_config)
+        except NoNodeError as error:
+            raise ClusterError(
+                f"cluster '{self._paths.cluster}' does not exist in this ZooKeeper; start its controller first", cluster=self._paths.cluster
+            ) from error
+        found = ZNRecord.from_bytes(data, self._paths.cluster_config).simple_fields.get(CLUSTER_ID_FIELD, "")
+        if self._cluster_id and found != self._cluster_id:
+            raise ClusterError(
+                f"cluster '{self._paths.cluster}' is another one than before (id '{found}', expected '{self._cluster_id}'): ZooKeeper was wiped or "
+                "replaced; restart this instance to join the new cluster",
+                cluster=self._paths.cluster,
+            )
+        self._cluster_id = found
+
+    def _is_announced(self) -> bool:
+        stat = self._store.exists(self._paths.live_instance(self.instance))
+        return stat is not None and stat.ephemeral_owner == self._session
+
+    def _remove_earlier_sessions(self, session: str) -> None:
+        path = self._paths.current_state_sessions(self.instance)
+        for earlier in self._store.children(path):
+            if earlier != session:
+                self._store.delete(f"{path}/{earlier}", recursive=True)
+
+    def _on_session(self, event: SessionEvent) -> None:
+        if event.state is SessionState.CONNECTED:
+            self._messages_changed = True
+            self._loop.hint()
+
+    # Messages
+
+    def _take_messages(self) -> None:
+        self._messages_changed = False
+        try:
+            names = self._store.children(self._paths.messages(self.instance), self._on_message_hint)
+            with self._lock:
+                new = [name for name in names if name not in self._accepted][: _ACCEPTED_MAX - len(self._accepted)]
+            found = self._store.get_many([self._paths.message(self.instance, name) for name in new])
+        except ClusterError:
+            self._messages_changed = True
+            raise
+        taken: list[Message] = []
+        discarded: list[str] = []
+        messages: list[Message] = []
+        for name, each in zip(new, found, strict=True):
+            try:
+                messages += [Message(name, Message.from_record(ZNRecord.from_bytes(each[0], name)).fields)] if each else []
+            except DecodeError as error:
+                logger.warning("discarding a message that cannot be read instance=%s message=%s cause=%s", self.instance, name, error)
+                discarded.append(name)
+        if any(not self._is_for_us(message) for message in messages) and not self._is_announced():
+            return  # another process may have taken our place, and these are meant for it
+        for message in messages:
+            self._sort_in(message, taken, discarded)
+        self._delete_messages(discarded)
+        self._mark_read(taken)
+        for message in taken:
+            assert self._executor is not None
+            self._executor.submit(lambda message=message: self._execute(message))  # type: ignore[misc]
+
+    def _is_for_us(self, message: Message) -> bool:
+        return message.target_session in (self._session, "*")
+
+    def _sort_in(self, message: Message, taken: list[Message], discarded: list[str]) -> None:
+        """Accept, discard, or leave for later (while its partition has a transition running)."""
+        key = (message.resource, message.partition)
+        with self._lock:
+            if key in self._running:
+                return
+            reason = self._reason_to_discard(message)
+            if reason is None:
+                self._running.add(key)
+                self._accepted[message.id] = message
+                taken.append(message)
+                return
+        discarded.append(message.id)
+        if reason:
+            logger.info(
+                "discarding message instance=%s message=%s kind=%s partition=%s reason=%s", self.instance, message.id, message.kind, message.partition, reason
+            )
+
+    def _reason_to_discard(self, message: Message) -> str | None:
+        """None to accept; "" to discard without a word (a duplicate). Holds the lock."""
+        if not self._is_for_us(message):
+            return f"meant for session {message.target_session}"
+        if message.kind == USER_DEFINE_MSG:
+            return None
+        if message.kind != STATE_TRANSITION:
+            return ""
+        model = STATE_MODELS.get(message.state_model)
+        if model is None:
+            return f"unknown state model '{message.state_model}'"
+        resource = self._resources.get(message.resource)
+        entry = resource.partitions.get(message.partition) if resource else None
+        state = entry.state if entry else model.initial_state
+        if state == message.to_state or (entry is None and message.to_state == DROPPED):
+            return ""
+        if state != message.from_state:
+            return f"state is {state}, not {message.from_state}"
+        return None if model.is_transition(message.from_state, message.to_state) else f"no transition {message.from_state} to {message.to_state}"
+
+    def _execute(self, message: Message) -> None:
+        started_ms = self._clock.now_ms()
+        state, info = message.to_state, ""
+        try:
+            if message.kind == USER_DEFINE_MSG:
+                self._handler.on_message(message)
+            else:
+                self._handler.on_transition(message.resource, message.partition, message.from_state, message.to_state)
+        except Exception as error:
+            state, info = ERROR, f"{type(error).__name__}: {error}"[:_INFO_CHARS_MAX]
+            logger.exception(
+                "%s failed instance=%s resource=%s partition=%s", message.subtype or message.kind, self.instance, message.resource, message.partition
+            )
+        ended_ms = self._clock.now_ms()
+        with self._lock:
+            if message.kind == STATE_TRANSITION:
+                self._set_state(message, PartitionState(state, message.from_state, started_ms, ended_ms, info, message.source))
+            self._running.discard((message.resource, message.partition))
+            self._finished.append(message.id)
+        if message.kind == STATE_TRANSITION:
+            logger.info(
+                "transition instance=%s resource=%s partition=%s from=%s to=%s took_ms=%d",
+                self.instance, message.resource, message.partition, message.from_state, state, ended_ms - started_ms,
+            )  # fmt: skip
+        self._messages_changed = True
+        self._loop.hint()
+
+    def _set_state(self, message: Message, entry: PartitionState) -> None:
+        resource = self._resources.setdefault(message.resource, _Resource(message.state_model))
+        resource.is_dirty = True
+        if entry.state == DROPPED:
+            resource.partitions.pop(message.partition, None)
+        else:
+            resource.partitions[message.partition] = entry
+
+    def _mark_read(self, messages: Sequence[Message]) -> None:
+        """As Helix does, for operators and tools; nothing depends on it."""
+        now_ms = self._clock.now_ms()
+        for ops in in_multis(
+            SetData(self._paths.message(self.instance, each.id), each.as_read(self._session, now_ms).to_record().to_bytes()) for each in messages
+        ):
+            try:
+                self._store.multi(ops)
+            except ClusterError as error:
+                logger.info("messages were not marked as read instance=%s count=%d cause=%s", self.instance, len(ops), error)
+
+    def _delete_messages(self, names: Sequence[str]) -> None:
+        for ops in in_multis(Delete(self._paths.message(self.instance, name)) for name in names):
+            try:
+                self._store.multi(ops)
+            except NoNodeError:
+                for op in ops:
+                    self._store.delete(op.path, recursive=True)
+
+    # States
+
+    def _write_states(self) -> None:
+        """Write changed resources, then delete the messages that led there: never the other way round."""
+        with self._lock:
+            finished, self._finished = self._finished, []
+            dirty = {
+                name: (resource.state_model, dict(resource.partitions), resource.stored) for name, resource in self._resources.items() if resource.is_dirty
+            }
+            for name in dirty:
+                self._resources[name].is_dirty = False
+        try:
+            for name, (state_model, partitions, stored) in dirty.items():
+                new_stored = self._write_resource(name, state_model, partitions, stored)
+                with self._lock:
+                    self._resources[name].stored = new_stored
+                    if not self._resources[name].partitions and new_stored is None and not self._resources[name].is_dirty:
+                        del self._resources[name]
+            self._delete_messages(finished)
+        except ClusterError:
+            with self._lock:
+                self._finished = finished + self._finished
+                for name in dirty:
+                    if name in self._resources:
+                        self._resources[name].is_dirty, self._resources[name].stored = True, None
+            raise
+        with self._lock:
+            for message_id in finished:
+                self._accepted.pop(message_id, None)
+
+    def _write_resource(self, name: str, state_model: str, partitions: dict[str, PartitionState], stored: StoredRecord | None) -> StoredRecord | None:
+        path = self._paths.current_state(self.instance, self._session, name)
+        stored = stored or read_record(self._store, path)
+        if not partitions:
+            if stored is not None:
+                self._store.delete(path, recursive=True)
+            return None
+        record = CurrentState(name, self._session, state_model, partitions).to_record()
+        plan = plan_write(path, stored, record, show_bucket_size=True)
+        for ops in [*plan.prepare, plan.commit]:
+            self._store.multi(ops)
+        for ops in in_multis(plan.cleanup):
+            self._store.multi(ops)
+        return read_record(self._store, path) if plan.prepare or stored is None else stored.after(plan, record)
+
+    def _on_message_hint(self, _path: str) -> None:
+        self._messages_changed = True
+        self._loop.hint()
