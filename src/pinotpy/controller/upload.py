@@ -18,7 +18,7 @@ from pinotpy.config.table import TableConfig
 from pinotpy.controller.context import Controller
 from pinotpy.controller.registration import UploadConditions, check_conditions
 from pinotpy.controller.segment_check import check_segment
-from pinotpy.errors import DataError, NotFoundError, QuotaExceededError, TableNotFoundError, UserError
+from pinotpy.errors import DataError, NotFoundError, QuotaExceededError, UserError
 from pinotpy.names import TableType, check_table_name, raw_table_name, split_table_name, table_name_with_type
 from pinotpy.segment.archive import unpack_segment
 from pinotpy.segment.immutable import load_segment
@@ -137,7 +137,8 @@ def _read(archive: Path, scratch: Path, controller: Controller) -> SegmentMetada
 def _table_of(controller: Controller, table: str) -> tuple[TableConfig, Schema]:
     found = controller.catalog.table_config(table)
     if found is None:
-        raise TableNotFoundError(f"Failed to find table: {table}", table=table)
+        # 400 as in Pinot 1.5.1: the path of the call exists, its parameter is wrong.
+        raise UserError(f"Failed to find table: {table}", table=table)
     schema = controller.catalog.schema(raw_table_name(table))
     if schema is None:
         raise NotFoundError(f"Schema not found for table: {table}", table=table)
