@@ -3,6 +3,7 @@ commit, everything after; a map outlives deletion; damage and absence are typed 
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -134,3 +135,23 @@ def test_both_kinds_hold_the_same_bytes(tmp_path: Path) -> None:
     for name in ("columns", "metadata"):
         assert places[0].read(name, size_max=1 << 20) == places[1].read(name, size_max=1 << 20)
     assert {path.stat().st_mode & 0o777 for path in (tmp_path / "s").iterdir()} == {0o444}
+
+
+def test_a_full_disk_fails_the_build_and_releases_its_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reliability V4."""
+    schema = Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": [{"name": "a", "dataType": "LONG"}]})
+    left = 200
+
+    def write(descriptor: int, data: memoryview) -> int:
+        nonlocal left
+        if left == 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        written = real_write(descriptor, data[:left])
+        left -= written
+        return written
+
+    real_write = os.write
+    monkeypatch.setattr(os, "write", write)
+    with pytest.raises(OSError, match="No space left"):
+        build_segment_into(FileDirectory(tmp_path / "s"), schema, None, [pa.record_batch({"a": list(range(1000))})], "s")
+    assert os.listdir(tmp_path) == [] and left == 0

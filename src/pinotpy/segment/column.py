@@ -13,6 +13,7 @@ from pinotpy.kernels import abi
 from pinotpy.kernels.packing import unpack
 from pinotpy.segment import layout
 from pinotpy.segment.chunk_codec import decompress_chunks
+from pinotpy.segment.data_source import Dictionary
 from pinotpy.segment.decoded_cache import DECODED
 from pinotpy.segment.dictionary import FixedDictionary, VarDictionary
 from pinotpy.segment.dictionary_encode import id_dtype
@@ -54,7 +55,7 @@ class ImmutableColumn:
         self.partitions = None if metadata.partition is None else metadata.partition.partitions
         self._buffers = buffers
         self._segment_id = segment_id
-        self.dictionary: FixedDictionary | VarDictionary | None = self._open_dictionary()
+        self.dictionary: Dictionary | None = self._open_dictionary()
         self.meta = self._meta_words()
 
     def ids(self) -> NDArray[Any]:
@@ -110,7 +111,7 @@ class ImmutableColumn:
         chunk_bytes, file = self.metadata.chunk_bytes, self._buffers.location
         return DECODED.get((self._segment_id, self.name), lambda: decompress_chunks(forward, table, plain_bytes, chunk_bytes, codec, file))
 
-    def _open_dictionary(self) -> FixedDictionary | VarDictionary | None:
+    def _open_dictionary(self) -> Dictionary | None:
         if not self.metadata.has_dictionary:
             return None
         stored = self.data_type.stored

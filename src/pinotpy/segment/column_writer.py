@@ -71,8 +71,8 @@ def write_column(column: pa.ChunkedArray, spec: FieldSpec, indexing: ColumnIndex
     """Encode and write one column in storage form."""
     default = _storable_default(spec)
     values = column_values(column, spec.name, spec.data_type, single_value=spec.single_value, default=default)
-    draft = _Draft(spec, indexing, writer, values, default)
-    return draft.write_dictionary() if indexing.dictionary else draft.write_raw()
+    encoder = _Encoder(spec, indexing, writer, values, default)
+    return encoder.write_dictionary() if indexing.dictionary else encoder.write_raw()
 
 
 def _storable_default(spec: FieldSpec) -> Stored:
@@ -87,7 +87,9 @@ def _storable_default(spec: FieldSpec) -> Stored:
 
 
 @dataclass(slots=True)
-class _Draft:
+class _Encoder:
+    """One column on its way into the file."""
+
     spec: FieldSpec
     indexing: ColumnIndexing
     writer: BufferWriter

@@ -72,8 +72,9 @@ class Column(Protocol):
         ...
 
     def raw_values(self) -> NDArray[Any] | pa.Array:
-        """Raw values: a fixed-type array, or Arrow binary for VAR, shape (num_values,). Chunks are decompressed through
-        a cache with a byte budget."""
+        """Raw values: a fixed-type array, or Arrow binary or large_binary (as stored segments give) for VAR, shape
+        (num_values,). Chunks are decompressed through a cache with a byte budget; such a column has M_DATA = 0 in `meta`,
+        and whoever needs addresses holds this result."""
         ...
 
     def offsets(self) -> NDArray[np.uint32]:

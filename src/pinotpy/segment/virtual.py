@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pinotpy.data_types import DataType, FieldType, default_null_value
 from pinotpy.errors import UnknownColumnError
 from pinotpy.kernels import abi
-from pinotpy.segment.data_source import Segment
+from pinotpy.segment.data_source import Dictionary, Segment
 from pinotpy.segment.dictionary import VarDictionary
 
 Stored = int | float | bytes
@@ -51,7 +51,7 @@ class VirtualColumn:
         self.num_docs = self.num_values = num_docs
         self.is_sorted = True
         self.default_null: Stored = default_null_value(self.data_type, self.field_type)
-        self.dictionary: VarDictionary | None = None
+        self.dictionary: Dictionary | None = None
         if text is None:
             self._forward: NDArray[Any] = np.arange(num_docs, dtype=np.int32)
             self.cardinality = -1

@@ -301,3 +301,36 @@ except SegmentCorruptError as error:
     done = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     assert "found: columns file has a wrong size" in done.stdout
+
+
+def test_warming_leaves_nothing_to_compile() -> None:
+    """In a process of its own, where no other test has called a kernel."""
+    script = """
+import pyarrow as pa
+from pinotpy.config.schema import Schema
+from pinotpy.config.table import TableConfig
+from pinotpy.kernels import csr, ordered_bytes, packing
+from pinotpy.segment.builder import build_segment_into
+from pinotpy.segment.directory import MemoryDirectory
+from pinotpy.segment.immutable import open_segment
+from pinotpy.segment.warm import warm_segment_kernels
+
+def known():
+    return {(m.__name__, n): len(k.signatures) for m in (csr, ordered_bytes, packing) for n, k in vars(m).items() if hasattr(k, "signatures")}
+
+warm_segment_kernels()
+warmed = known()
+assert sum(warmed.values()) > 8, warmed
+schema = Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": [{"name": n, "dataType": t, "singleValueField": n != "m"} for n, t in
+    {"a": "STRING", "z": "LONG", "m": "STRING"}.items()]})
+config = TableConfig.from_json({"tableName": "t", "tableType": "OFFLINE", "segmentsConfig": {"replication": "1"}, "tenants": {}, "metadata": {},
+    "tableIndexConfig": {"invertedIndexColumns": ["a", "m"]}, "fieldConfigList": [{"name": "z", "properties": {"dictIdEncoding": "FIXED_BIT"}}]})
+directory = MemoryDirectory()
+rows = {"a": [str(i * 7 % 11) for i in range(200)], "z": [i * 7 % 90 for i in range(200)], "m": [[str(i % 3), "x"] for i in range(200)]}
+build_segment_into(directory, schema, config, [pa.record_batch(rows)], "s")
+with open_segment(directory) as segment:
+    assert segment.column("a").dictionary.index_of(b"3") >= 0 and len(segment.column("z").ids()) == 200
+assert known() == warmed, set(known().items()) - set(warmed.items())
+"""
+    done = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,45 @@
+"""Run every kernel of this room once, so that no first segment waits for a compiler (0.5-1 s each without cache)."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from pinotpy.config.schema import Schema
+from pinotpy.config.table import TableConfig
+from pinotpy.segment.builder import build_segment_into
+from pinotpy.segment.directory import MemoryDirectory
+from pinotpy.segment.immutable import open_segment
+
+_TYPES = {"text": "STRING", "raw": "STRING", "number": "INT", "packed": "INT"}
+
+
+def warm_segment_kernels() -> None:
+    """Build, open and search a segment of four rows in memory; called by a daemon before it says that it is ready."""
+    fields = [{"name": name, "dataType": data_type} for name, data_type in _TYPES.items()] + [{"name": "list", "dataType": "INT", "singleValueField": False}]
+    schema = Schema.from_json({"schemaName": "warm", "dimensionFieldSpecs": fields})
+    config = TableConfig.from_json(
+        {
+            "tableName": "warm",
+            "tableType": "OFFLINE",
+            "segmentsConfig": {"replication": "1"},
+            "tenants": {},
+            "metadata": {},
+            "tableIndexConfig": {"noDictionaryColumns": ["raw"], "invertedIndexColumns": ["number", "list"]},
+            "fieldConfigList": [{"name": "packed", "properties": {"dictIdEncoding": "FIXED_BIT"}}],
+        }
+    )
+    batch = pa.record_batch(
+        {
+            "text": ["b", "a", "c", "a"],
+            "raw": ["b", "a", "c", "a"],
+            "number": pa.array([2, 1, 3, 1], pa.int32()),
+            "packed": pa.array([2, 1, 3, 1], pa.int32()),
+            "list": pa.array([[1, 2], [2], [1], [3]], pa.list_(pa.int32())),
+        }
+    )
+    directory = MemoryDirectory("warm")
+    build_segment_into(directory, schema, config, [batch], "warm")
+    with open_segment(directory) as segment:
+        dictionary = segment.column("text").dictionary
+        assert dictionary is not None and dictionary.index_of(b"c") == 2
+        assert segment.column("packed").ids().tolist() == [1, 0, 2, 0]
