@@ -1,0 +1,43 @@
+"""AVG, AVGMV: the sum, rounded to DOUBLE once, over the number of values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from pinotpy.data_types import DataType
+from pinotpy.functions.slots import sum_plan
+from pinotpy.functions.spec import AggregateFunction, Argument, Groups, Plan, check_number
+from pinotpy.functions.states import double_result, merge_counts, merge_sums, sum_field, sums_as_doubles
+from pinotpy.pql.ast import Dialect
+
+
+class Average(AggregateFunction):
+    result_type: ClassVar[DataType] = DataType.DOUBLE
+
+    def __init__(self, name: str, display_name: str, *, multi_value: bool = False) -> None:
+        self.name, self.display_name, self.multi_value = name, display_name, multi_value  # type: ignore[misc]
+
+    def check_type(self, argument: Argument, dialect: Dialect) -> None:
+        check_number(self, argument, dialect)
+
+    def state_fields(self, argument: Argument) -> list[pa.Field]:
+        assert argument.data_type is not None
+        return [sum_field(argument.data_type), pa.field("count", pa.int64())]
+
+    def plan(self, argument: Argument, *, sum_fits_long: bool) -> Plan:
+        return sum_plan(argument, sum_fits_long=sum_fits_long, with_count=True)
+
+    def merge(self, states: Sequence[pa.Array], groups: Groups, num_groups: int) -> list[pa.Array]:
+        return [merge_sums(states[0], groups, num_groups), merge_counts(states[1], groups, num_groups)]
+
+    def finish(self, states: Sequence[pa.Array], *, null_handling: bool) -> pa.Array:
+        sums, seen = sums_as_doubles(states[0])
+        counts = states[1].to_numpy(zero_copy_only=False)
+        return double_result(sums / np.maximum(counts, 1), seen, nothing=float("-inf"), null_handling=null_handling)
+
+
+FUNCTIONS = (Average("avg", "avg"), Average("avgmv", "avgMV", multi_value=True))

@@ -1,0 +1,41 @@
+"""COUNT(*), COUNT(column): rows; under null handling the values that are not null. COUNTMV: values of multi-value columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pinotpy.data_types import DataType
+from pinotpy.functions.spec import AggregateFunction, Argument, Groups, SlotPlan, Spilled
+from pinotpy.functions.states import merge_counts
+
+
+class Count(AggregateFunction):
+    result_type: ClassVar[DataType] = DataType.LONG
+    accepts_multi_value: ClassVar[bool] = True
+
+    def __init__(self, name: str, display_name: str, *, multi_value: bool = False) -> None:
+        self.name, self.display_name, self.multi_value = name, display_name, multi_value  # type: ignore[misc]
+
+    def state_fields(self, argument: Argument) -> list[pa.Field]:
+        return [pa.field("count", pa.int64())]
+
+    def plan(self, argument: Argument, *, sum_fits_long: bool) -> SlotPlan:
+        return SlotPlan((), (), _collect)
+
+    def merge(self, states: Sequence[pa.Array], groups: Groups, num_groups: int) -> list[pa.Array]:
+        return [merge_counts(states[0], groups, num_groups)]
+
+    def finish(self, states: Sequence[pa.Array], *, null_handling: bool) -> pa.Array:
+        return states[0]
+
+
+def _collect(slots: NDArray[np.int64], seen: NDArray[np.int64], spilled: Spilled) -> list[pa.Array]:
+    return [pa.array(seen)]
+
+
+FUNCTIONS = (Count("count", "count"), Count("countmv", "countMV", multi_value=True))

@@ -1,0 +1,51 @@
+"""DISTINCTCOUNT, DISTINCTCOUNTMV: the number of different values, exact (the reference counted hashes until 0.8)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pinotpy.data_types import DataType
+from pinotpy.functions.spec import AggregateFunction, Argument, DistributionPlan, Groups
+from pinotpy.functions.states import distinct_sets, merge_sets, set_field, set_sizes
+
+
+class DistinctCount(AggregateFunction):
+    result_type: ClassVar[DataType] = DataType.INT
+    accepts_multi_value: ClassVar[bool] = True
+    dictionary_only: ClassVar[bool] = True
+
+    def __init__(self, name: str, display_name: str, *, multi_value: bool = False) -> None:
+        self.name, self.display_name, self.multi_value = name, display_name, multi_value  # type: ignore[misc]
+
+    @property
+    def null_aware(self) -> bool:  # type: ignore[override]
+        """DISTINCTCOUNTMV counts the default value of null rows even under null handling, as in the reference."""
+        return not self.multi_value
+
+    def state_fields(self, argument: Argument) -> list[pa.Field]:
+        assert argument.data_type is not None
+        return [set_field("values", argument.data_type)]
+
+    def plan(self, argument: Argument, *, sum_fits_long: bool) -> DistributionPlan:
+        return DistributionPlan(_collect)
+
+    def merge(self, states: Sequence[pa.Array], groups: Groups, num_groups: int) -> list[pa.Array]:
+        return [merge_sets(states[0], groups, num_groups)]
+
+    def finish(self, states: Sequence[pa.Array], *, null_handling: bool) -> pa.Array:
+        return set_sizes(states[0])
+
+    def from_dictionary(self, dictionary: pa.Array) -> list[pa.Array]:
+        return [distinct_sets(np.zeros(len(dictionary), np.int64), dictionary, 1)]
+
+
+def _collect(rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int) -> list[pa.Array]:
+    return [distinct_sets(rows, values, num_rows)]
+
+
+FUNCTIONS = (DistinctCount("distinctcount", "distinctCount"), DistinctCount("distinctcountmv", "distinctCountMV", multi_value=True))

@@ -1,0 +1,94 @@
+"""Slot plans that aggregations share: what a scan keeps for sums and extremes, and how that becomes state columns.
+
+Kernels are imported here when a plan is made, which only servers do.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pinotpy.data_types import DataType
+from pinotpy.functions.exact_sums import exact_array
+from pinotpy.functions.spec import Argument, DistributionPlan, Plan, SlotPlan, Spilled, Update, Values, Word
+from pinotpy.functions.states import decimal_sums, extreme_array, extremes_of, wide_array
+
+Words = NDArray[np.int64]
+_WIDE = (Word.WIDE, Word.WIDE_HIGH)
+
+
+def sum_plan(argument: Argument, *, sum_fits_long: bool, with_count: bool) -> Plan:
+    """State columns: the sum and, `with_count`, the number of values."""
+    data_type = argument.data_type
+    assert data_type is not None
+    if data_type is DataType.BIG_DECIMAL:
+        return _decimal_plan(with_count)
+    from pinotpy.kernels import updates
+
+    def columns(total: pa.Array, seen: Words) -> list[pa.Array]:
+        return [total, pa.array(seen)] if with_count else [total]
+
+    def collect_long(slots: Words, seen: Words, spilled: Spilled) -> list[pa.Array]:
+        low = np.ascontiguousarray(slots[:, 0])
+        return columns(wide_array(low, low >> np.int64(63), seen > 0), seen)
+
+    def collect_wide(slots: Words, seen: Words, spilled: Spilled) -> list[pa.Array]:
+        return columns(wide_array(slots[:, 0], slots[:, 1], seen > 0), seen)
+
+    def collect_double(slots: Words, seen: Words, spilled: Spilled) -> list[pa.Array]:
+        parts = (spilled.rows, spilled.windows, spilled.low, spilled.high)
+        return columns(exact_array(slots[:, 0], slots[:, 1], seen > 0, parts), seen)
+
+    if data_type.stored.is_floating:
+        return SlotPlan(_WIDE, (Update(updates.sum_double.address, updates.sum_double_single.address, 0, Values.DOUBLE),), collect_double)
+    if sum_fits_long:
+        return SlotPlan((Word.ADD,), (Update(updates.sum_long.address, updates.sum_long_single.address, 0, Values.LONG),), collect_long)
+    return SlotPlan(_WIDE, (Update(updates.sum_wide.address, updates.sum_wide_single.address, 0, Values.LONG),), collect_wide)
+
+
+def _decimal_plan(with_count: bool) -> DistributionPlan:
+    def collect(rows: Words, values: pa.Array, counts: Words, num_rows: int) -> list[pa.Array]:
+        total = decimal_sums(rows, values, counts, num_rows)
+        if not with_count:
+            return [total]
+        seen = np.zeros(num_rows, np.int64)
+        np.add.at(seen, rows, counts)
+        return [total, pa.array(seen)]
+
+    return DistributionPlan(collect)
+
+
+def extremes_plan(argument: Argument, which: tuple[str, ...]) -> Plan:
+    """One state column for each of `which` ("min", "max")."""
+    data_type = argument.data_type
+    assert data_type is not None
+    if data_type is DataType.BIG_DECIMAL:
+
+        def collect_decimals(rows: Words, values: pa.Array, counts: Words, num_rows: int) -> list[pa.Array]:
+            return [extremes_of(rows, values, num_rows, is_min=name == "min") for name in which]
+
+        return DistributionPlan(collect_decimals)
+    from pinotpy.kernels import updates
+
+    floating = data_type.stored.is_floating
+    blocks = {
+        ("min", False): (updates.min_long, updates.min_long_single),
+        ("max", False): (updates.max_long, updates.max_long_single),
+        ("min", True): (updates.min_double, updates.min_double_single),
+        ("max", True): (updates.max_double, updates.max_double_single),
+    }
+    values = Values.DOUBLE if floating else Values.LONG
+    instructions = []
+    for word, name in enumerate(which):
+        grouped, single = blocks[name, floating]
+        instructions.append(Update(grouped.address, single.address, word, values))
+
+    def collect(slots: Words, seen: Words, spilled: Spilled) -> list[pa.Array]:
+        out = []
+        for word, name in enumerate(which):
+            keys = np.ascontiguousarray(slots[:, word]).view(np.uint64)
+            out.append(extreme_array(~keys if name == "min" else keys, seen > 0, floating=floating))
+        return out
+
+    return SlotPlan((Word.GROW,) * len(which), tuple(instructions), collect)

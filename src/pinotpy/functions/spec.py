@@ -1,0 +1,218 @@
+"""What an aggregation function is. One function = one file in functions/aggregate/, found by folder scan.
+
+An aggregation has two kinds of state:
+
+ - while a thread scans, either **slots** (int64 words in the row of a group, changed by block functions; zero = nothing
+   seen) or a **distribution** (the distinct values of each group with their counts), see `SlotPlan`, `DistributionPlan`;
+ - from then on **state columns**: Arrow columns with one row a group (`state_fields`). That is what threads, servers and
+   the broker merge, and what travels. A null state means that nothing was seen.
+
+    plan(argument) ─► kernels ─► collect ─► state columns ─► merge, merge … ─► finish ─► the result column
+
+State columns say by their Arrow type what they hold, so `merge` and `finish` need no schema: a broker merges without
+kernels. To add a function: one file with a module-level `FUNCTION = …`, and its test.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+from functools import cache
+from typing import Any, ClassVar, Union
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pinotpy.data_types import DataType
+from pinotpy.errors import InvalidQueryError, PinotError, QueryExecutionError
+from pinotpy.pql.ast import Dialect
+
+Groups = NDArray[np.int64]  # group number of every state row
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """What a function is applied to. `data_type` None is the `*` of COUNT(*) (or no argument)."""
+
+    data_type: DataType | None
+    single_value: bool = True
+
+    @property
+    def name(self) -> str:
+        """As users read it: INT, STRING_ARRAY."""
+        if self.data_type is None:
+            return "*"
+        return self.data_type.value if self.single_value else f"{self.data_type.value}_ARRAY"
+
+
+class Values(Enum):
+    """What an update reads from its value register."""
+
+    NOTHING = "NOTHING"
+    LONG = "LONG"  # i64
+    DOUBLE = "DOUBLE"  # f64
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """One select instruction of a function: addresses of its grouped and its single form (arguments: kernels/updates.py)."""
+
+    grouped: int
+    single: int
+    word: int  # of the function's slots, from 0
+    values: Values
+
+
+@dataclass(frozen=True, slots=True)
+class Spilled:
+    """Parts of exact double sums outside the main window: one entry a (row, word, window); see kernels/exact_sums.py."""
+
+    rows: NDArray[np.int64]
+    words: NDArray[np.int64]
+    windows: NDArray[np.int64]
+    low: NDArray[np.int64]
+    high: NDArray[np.int64]
+
+
+class Word(IntEnum):
+    """How the same word of two rows of one group becomes one (kernels/merge.py)."""
+
+    ADD = 0
+    WIDE = 1  # with the next word a 128-bit integer
+    WIDE_HIGH = 2
+    GROW = 3  # the larger, as unsigned
+
+
+@dataclass(frozen=True, slots=True)
+class SlotPlan:
+    """State in len(`words`) words of a group's row.
+
+    collect(slots, seen, spilled): slots int64[rows, words]; seen int64[rows] counts the values that were not
+        skipped; gives the state columns.
+    """
+
+    words: tuple[Word, ...]
+    updates: tuple[Update, ...]
+    collect: Callable[[NDArray[np.int64], NDArray[np.int64], Spilled], list[pa.Array]]
+
+
+@dataclass(frozen=True, slots=True)
+class DistributionPlan:
+    """State made from every distinct value of a group.
+
+    collect(rows, values, counts, num_rows): entry i says that state row rows[i] saw values[i] (Arrow, stored form, null
+        free) counts[i] times; a (row, value) pair may come more than once. Gives the state columns, num_rows long.
+    """
+
+    collect: Callable[[NDArray[np.int64], pa.Array, NDArray[np.int64], int], list[pa.Array]]
+
+
+Plan = Union[SlotPlan, DistributionPlan]
+
+
+class AggregateFunction:
+    """An aggregation. Stateless; one instance a name.
+
+    Class attributes: `name` canonical (lower case, no underscores), `aliases`, `display_name` as PQL prints it,
+    `multi_value`: takes a multi-value column and sees each of its values; `accepts_multi_value`: a plain function that
+    answers for multi-value columns as well (by all their values); `result_type`; `null_aware`: skips nulls under null
+    handling; `dictionary_only`: the answer without filter can be read off dictionaries.
+    """
+
+    name: ClassVar[str]
+    aliases: ClassVar[tuple[str, ...]] = ()
+    display_name: ClassVar[str]
+    multi_value: bool = False
+    accepts_multi_value: ClassVar[bool] = False
+    result_type: ClassVar[DataType]
+    null_aware: ClassVar[bool] = True
+    dictionary_only: ClassVar[bool] = False
+
+    def check(self, arguments: Sequence[Argument], dialect: Dialect) -> None:
+        """Raise if the function cannot take these arguments (further ones than the first are ignored, as in the reference)."""
+        if not arguments:
+            raise InvalidQueryError(f"{self.display_name} needs one argument, found none: name a column or an expression")
+        argument = arguments[0]
+        if self.multi_value and argument.single_value:
+            raise QueryExecutionError(f"{self.display_name} takes a multi-value column, found {argument.name}: use {self.display_name.removesuffix('MV')}")
+        if not self.multi_value and not argument.single_value and not self.accepts_multi_value:
+            raise QueryExecutionError(f"{self.display_name} takes single values, found {argument.name}: use {self.display_name}MV")
+        self.check_type(argument, dialect)
+
+    def check_type(self, argument: Argument, dialect: Dialect) -> None:
+        """Raise if the type of the argument is none that the function takes."""
+
+    def state_fields(self, argument: Argument) -> list[pa.Field]:
+        """State columns, as they travel; their names are part of the wire format."""
+        raise NotImplementedError
+
+    def plan(self, argument: Argument, *, sum_fits_long: bool) -> Plan:
+        """How a scan fills the state. `sum_fits_long`: no unit's sum of integer magnitudes reaches 2^63."""
+        raise NotImplementedError
+
+    def merge(self, states: Sequence[pa.Array], groups: Groups, num_groups: int) -> list[pa.Array]:
+        """State columns of `num_groups` rows from state rows that belong to `groups`; associative and commutative."""
+        raise NotImplementedError
+
+    def finish(self, states: Sequence[pa.Array], *, null_handling: bool) -> pa.Array:
+        """The result column (Arrow type of `result_type`); nulls only under null handling."""
+        raise NotImplementedError
+
+    def from_dictionary(self, dictionary: pa.Array) -> list[pa.Array]:
+        """One state row of a segment whose docs hold exactly these values (sorted, stored form); for dictionary_only."""
+        raise NotImplementedError
+
+    def nothing_seen(self, argument: Argument) -> list[pa.Array]:
+        """One state row of no rows at all."""
+        return [pa.array([0 if pa.types.is_int64(f.type) and f.name == "count" else None], f.type) for f in self.state_fields(argument)]
+
+
+NUMBERS = (DataType.INT, DataType.LONG, DataType.FLOAT, DataType.DOUBLE, DataType.BIG_DECIMAL, DataType.TIMESTAMP)
+
+
+def check_number(function: AggregateFunction, argument: Argument, dialect: Dialect) -> None:
+    """Raise unless the argument is a number. BOOLEAN is 0 and 1 in SQL; in PQL it is text. Text is refused with the
+    code that each dialect's reference gives (PQL 200, SQL 700)."""
+    if argument.data_type in NUMBERS or (argument.data_type is DataType.BOOLEAN and dialect is Dialect.SQL):
+        return
+    message = f"cannot compute {function.name} for values that are no numbers: found {argument.name}; use CAST or a numeric column"
+    error: type[PinotError] = QueryExecutionError if dialect is Dialect.PQL else InvalidQueryError
+    raise error(message, function=function.name)
+
+
+@cache
+def functions() -> dict[str, AggregateFunction]:
+    """All aggregations by canonical name and alias."""
+    folder = importlib.import_module("pinotpy.functions.aggregate")
+    found: dict[str, AggregateFunction] = {}
+    for module in sorted(pkgutil.iter_modules(folder.__path__), key=lambda m: m.name):
+        loaded: Any = importlib.import_module(f"pinotpy.functions.aggregate.{module.name}")
+        members = loaded.FUNCTIONS if hasattr(loaded, "FUNCTIONS") else (loaded.FUNCTION,)
+        for function in members:
+            for name in (function.name, *function.aliases):
+                assert name not in found, f"two aggregations are called '{name}'"
+                found[name] = function
+    return found
+
+
+def is_aggregation(name: str) -> bool:
+    """Whether this is the name of an aggregation; letter case and underscores do not matter."""
+    return canonical(name) in functions()
+
+
+def canonical(name: str) -> str:
+    """`MIN_MAX_RANGE` → `minmaxrange`."""
+    return name.lower().replace("_", "")
+
+
+def function_named(name: str) -> AggregateFunction:
+    """The aggregation of this name or alias; raises InvalidQueryError."""
+    found = functions().get(canonical(name))
+    if found is None:
+        known = ", ".join(sorted({function.display_name for function in functions().values()}))
+        raise InvalidQueryError(f"no aggregation is called '{name}'; found: {known}")
+    return found

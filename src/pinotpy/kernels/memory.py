@@ -1,0 +1,111 @@
+"""Memory that kernels grow by themselves: buffers of the C library, charged to the query's control block.
+
+A *vector* is three words (address, used words, capacity in words) inside a context. Everything here charges what it
+takes to C_MEMORY_USED with an atomic add, because threads of one query share the control block, and answers E_MEMORY
+instead of allocating when the budget would be passed.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
+
+from pinotpy.kernels.abi import C_MEMORY_MAX, C_MEMORY_USED, CONTROL_WORDS, E_MEMORY, E_OK, words
+
+VECTOR_WORDS: Final = 3
+V_ADDRESS: Final = 0
+V_USED: Final = 1
+V_CAPACITY: Final = 2
+
+_calloc = types.ExternalFunction("calloc", types.intp(types.intp, types.intp))
+_realloc = types.ExternalFunction("realloc", types.intp(types.intp, types.intp))
+_free = types.ExternalFunction("free", types.void(types.intp))
+
+
+@intrinsic
+def _atomic_add(typingctx: Any, address: Any, amount: Any) -> Any:
+    """Add to the int64 word at `address`; gives the value before."""
+    signature = types.int64(types.int64, types.int64)
+
+    def codegen(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        word = builder.inttoptr(arguments[0], ir.IntType(64).as_pointer())
+        return builder.atomic_rmw("add", word, arguments[1], "monotonic")
+
+    return signature, codegen
+
+
+@njit(nogil=True)
+def charge(control_address: int, size_bytes: int) -> Any:
+    """Account for `size_bytes` more (or less, when negative); E_MEMORY if that passes the budget (nothing is charged then)."""
+    control = words(control_address, CONTROL_WORDS)
+    before = _atomic_add(control_address + C_MEMORY_USED * 8, size_bytes)
+    if size_bytes > 0 and control[C_MEMORY_MAX] != 0 and before + size_bytes > control[C_MEMORY_MAX]:
+        _atomic_add(control_address + C_MEMORY_USED * 8, -size_bytes)
+        return E_MEMORY
+    return E_OK
+
+
+@njit(nogil=True)
+def reserve(control_address: int, vector: Any, extra: int) -> Any:
+    """Make room for `extra` more words behind the used ones of `vector` (int64[VECTOR_WORDS]); contents are kept.
+
+    Capacity grows by half. Returns E_OK or E_MEMORY.
+    """
+    needed = vector[V_USED] + extra
+    if needed <= vector[V_CAPACITY]:
+        return E_OK
+    capacity = max(needed, vector[V_CAPACITY] + (vector[V_CAPACITY] >> 1), 512)
+    if charge(control_address, (capacity - vector[V_CAPACITY]) * 8) != E_OK:
+        return E_MEMORY
+    address = _realloc(vector[V_ADDRESS], capacity * 8)
+    if address == 0:
+        charge(control_address, (vector[V_CAPACITY] - capacity) * 8)
+        return E_MEMORY
+    vector[V_ADDRESS], vector[V_CAPACITY] = address, capacity
+    return E_OK
+
+
+@njit(nogil=True)
+def reserve_zeroed(control_address: int, vector: Any, capacity: int) -> Any:
+    """Make `vector` hold at least `capacity` words, all zero where it had to grow; contents are NOT kept then.
+
+    Fresh memory comes from calloc, so pages that are never touched cost nothing. Returns E_OK or E_MEMORY.
+    """
+    if capacity <= vector[V_CAPACITY]:
+        return E_OK
+    if charge(control_address, (capacity - vector[V_CAPACITY]) * 8) != E_OK:
+        return E_MEMORY
+    _free(vector[V_ADDRESS])
+    address = _calloc(capacity, 8)
+    vector[V_ADDRESS], vector[V_USED] = address, 0
+    if address == 0:
+        charge(control_address, -capacity * 8)
+        vector[V_CAPACITY] = 0
+        return E_MEMORY
+    vector[V_CAPACITY] = capacity
+    return E_OK
+
+
+@njit(nogil=True)
+def grow_zeroed(control_address: int, vector: Any, needed: int) -> Any:
+    """Make `vector` hold at least `needed` words, keeping its contents; new words are zero. Returns E_OK or E_MEMORY."""
+    old = vector[V_CAPACITY]
+    if needed <= old:
+        return E_OK
+    vector[V_USED] = old
+    code = reserve(control_address, vector, needed - old)
+    if code == E_OK:
+        fresh = words(vector[V_ADDRESS] + old * 8, vector[V_CAPACITY] - old)
+        fresh[:] = 0
+    return code
+
+
+@njit(cache=True, nogil=True)
+def release(control_address: int, vector: Any) -> None:
+    """Free the memory of `vector` (int64[VECTOR_WORDS]) and give back its charge; it may be used again."""
+    _free(vector[V_ADDRESS])
+    charge(control_address, -vector[V_CAPACITY] * 8)
+    vector[:] = 0

@@ -1,0 +1,88 @@
+"""Aggregations without GROUP BY: from metadata or dictionaries where that answers them, else by a scan."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from pinotpy.kernels import groups
+from pinotpy.kernels.result_context import ResultContext
+from pinotpy.pql.ast import Identifier
+from pinotpy.query.operators.collect import arena_rows, collect_states
+from pinotpy.query.operators.emit import NO_REGISTER, emit_distribution_frame, emit_updates
+from pinotpy.query.operators.layout import AggregationLayout, Layout, make_layout, projected_columns, state_columns, values_bound
+from pinotpy.query.operators.sources import Sources
+from pinotpy.query.partial import PartialResult
+from pinotpy.query.plan import ScanPlan
+
+
+def run_aggregation(plan: ScanPlan) -> PartialResult:
+    """One row of states; no rows if nothing matched. Raises what functions and limits raise."""
+    layout = make_layout(plan)
+    if plan.match_all and plan.segments:
+        states = _from_metadata(plan, layout) or _from_dictionaries(plan, layout)
+        if states is not None:
+            plan.statistics.num_docs_scanned += sum(segment.num_docs for segment in plan.segments)
+            plan.statistics.num_segments_matched += len(plan.segments)
+            return PartialResult(pa.table(states), plan.statistics)
+    return _scan(plan, layout)
+
+
+def _from_metadata(plan: ScanPlan, layout: Layout) -> dict[str, pa.Array] | None:
+    """COUNTs of rows, which segments know without reading anything."""
+    if any(entry.function.name != "count" or entry.flagged for entry in layout.aggregations):
+        return None
+    rows = pa.array([sum(segment.num_docs for segment in plan.segments)], pa.int64())
+    return state_columns(layout, [[rows]] * len(layout.aggregations))
+
+
+def _from_dictionaries(plan: ScanPlan, layout: Layout) -> dict[str, pa.Array] | None:
+    """MIN, MAX, MINMAXRANGE and DISTINCTCOUNT of dictionary columns, when there is nothing else (pql-live §1.16)."""
+    if not all(_dictionary_answers(plan, entry) for entry in layout.aggregations):
+        return None
+    states = []
+    for entry in layout.aggregations:
+        assert isinstance(entry.source, Identifier)
+        columns = [segment.column(entry.source.name) for segment in plan.segments]
+        rows = [entry.function.from_dictionary(column.dictionary.arrow()) for column in columns if column.dictionary is not None and column.num_docs]
+        if not rows:
+            states.append(entry.function.nothing_seen(entry.argument))
+            continue
+        together = [pa.concat_arrays([row[i] for row in rows]) for i in range(len(rows[0]))]
+        states.append(entry.function.merge(together, np.zeros(len(rows), np.int64), 1))
+    return state_columns(layout, states)
+
+
+def _dictionary_answers(plan: ScanPlan, entry: AggregationLayout) -> bool:
+    if not entry.function.dictionary_only or entry.flagged or not isinstance(entry.source, Identifier):
+        return False
+    return all(segment.column(entry.source.name).dictionary is not None for segment in plan.segments)
+
+
+def _scan(plan: ScanPlan, layout: Layout) -> PartialResult:
+    sources = Sources(plan)
+    columns = projected_columns(plan.context)
+    for shape in plan.shapes(columns):
+        shape.begin(groups.begin_dense.address, 1, 0)
+        emit_updates(shape, layout, NO_REGISTER, sources)
+        shape.end(groups.end_dense.address)
+        emit_distribution_frame(shape, layout, np.ones(shape.num_units, np.int64))
+        shape.end(groups.clear_dense.address)
+    control = plan.control.words
+
+    def make_context(thread: int) -> tuple[int, ResultContext]:
+        context = ResultContext(control, layout.row_words, 0, layout.num_distributions)
+        return context.address, context
+
+    run = plan.run(make_context)
+    threads = arena_rows(run.contexts)
+    num_rows = sum(len(thread.rows) for thread in threads)
+    statistics = plan.statistics
+    statistics.num_entries_scanned_post_filter += statistics.num_docs_scanned * len(columns)
+    if num_rows == 0:
+        return PartialResult(None, statistics)
+    everybody = np.zeros(num_rows, np.int64)
+    states = collect_states(layout, threads, 0, everybody, 1, sources, values_bound(plan, layout, ()))
+    for context in run.contexts:
+        context.close()
+    return PartialResult(pa.table(states), statistics)

@@ -1,0 +1,152 @@
+"""From the arenas of all threads to state columns by group."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from pinotpy.data_types import DataType, StoredType
+from pinotpy.errors import QueryExecutionError
+from pinotpy.functions.spec import SlotPlan, Spilled
+from pinotpy.kernels import merge
+from pinotpy.kernels.exact_sums import UNIT_DOCS_MAX
+from pinotpy.kernels.result_context import D_ARENA, G_SPILL_ARENA, ResultContext
+from pinotpy.pql.ast import Literal
+from pinotpy.query.operators.layout import AggregationLayout, Layout, state_columns, word_kinds
+from pinotpy.query.operators.sources import Sources
+
+Words = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class ArenaRows:
+    """The rows of one thread: int64[n, key words + row words], the unit of each, and its number among all rows."""
+
+    context: ResultContext
+    rows: Words
+    units: Words
+    first: int
+
+
+def arena_rows(contexts: Sequence[ResultContext]) -> list[ArenaRows]:
+    """The rows that the threads left."""
+    out, first = [], 0
+    for context in contexts:
+        rows = context.arena()
+        out.append(ArenaRows(context, rows, merge.units_of_rows(context.units(), len(rows)), first))
+        first += len(rows)
+    return out
+
+
+def collect_states(
+    layout: Layout, threads: Sequence[ArenaRows], key_words: int, groups: Words, num_groups: int, sources: Sources, values_max: int
+) -> dict[str, pa.Array]:
+    """State columns of all aggregations, `num_groups` rows.
+
+    Args:
+        groups: group of every row of all threads.
+        values_max: at most so many values were added to one group: within UNIT_DOCS_MAX rows are added up as they are,
+            beyond it as state columns, whose sums have no bound.
+    """
+    if values_max > UNIT_DOCS_MAX and len(groups) != num_groups:
+        single = np.arange(len(groups), dtype=np.int64)
+        states = _collect(layout, threads, key_words, single, len(groups), sources)
+        return state_columns(layout, [entry.function.merge(columns, groups, num_groups) for entry, columns in zip(layout.aggregations, states, strict=True)])
+    return state_columns(layout, _collect(layout, threads, key_words, groups, num_groups, sources))
+
+
+def _collect(layout: Layout, threads: Sequence[ArenaRows], key_words: int, groups: Words, num_groups: int, sources: Sources) -> list[list[pa.Array]]:
+    merged = np.zeros((num_groups, layout.row_words), np.int64)
+    kinds = word_kinds(layout)
+    spilled = []
+    for thread in threads:
+        own = groups[thread.first : thread.first + len(thread.rows)]
+        merge.merge_rows(thread.rows, key_words, own, kinds, merged)
+        entries = thread.context.vector(G_SPILL_ARENA).reshape(-1, 5)
+        if len(entries):
+            spilled.append(np.column_stack([own[entries[:, 0]], entries[:, 1:]]))
+    outside = np.concatenate(spilled) if spilled else np.empty((0, 5), np.int64)
+    states = []
+    for index, entry in enumerate(layout.aggregations):
+        if isinstance(entry.plan, SlotPlan):
+            last = entry.first_word + len(entry.plan.words)
+            part = outside[(outside[:, 1] >= entry.first_word) & (outside[:, 1] < last)]
+            parts = Spilled(part[:, 0], part[:, 1] - entry.first_word, part[:, 2], part[:, 3], part[:, 4])
+            states.append(entry.plan.collect(merged[:, entry.first_word : last], merged[:, entry.seen_word], parts))
+        else:
+            rows, values, counts = _distribution(index, entry, threads, groups, sources)
+            states.append(entry.plan.collect(rows, values, counts, num_groups))
+    return states
+
+
+def _distribution(index: int, entry: AggregationLayout, threads: Sequence[ArenaRows], groups: Words, sources: Sources) -> tuple[Words, pa.Array, Words]:
+    rows, units, words, counts = [], [], [], []
+    for thread in threads:
+        pairs = thread.context.vector(entry.distribution + D_ARENA).reshape(-1, 3)
+        rows.append(groups[thread.first + pairs[:, 0]])
+        units.append(thread.units[pairs[:, 0]])
+        words.append(pairs[:, 1])
+        counts.append(pairs[:, 2])
+    assert entry.argument.data_type is not None
+    all_words, all_units = np.concatenate(words), np.concatenate(units)
+    source = entry.source
+    if isinstance(source, Literal) and entry.argument.data_type.stored is StoredType.VAR:
+        values = pa.array([str(source.value).encode()] * len(all_words), pa.binary())
+    else:
+        metas = sources.distributions.get(index, np.zeros(sources.plan.num_units, np.int64))
+        values, _ = decode(all_words, all_units, metas, entry.argument.data_type.stored)
+    return np.concatenate(rows), values, np.concatenate(counts)
+
+
+_STORED_ARROW = {
+    StoredType.INT: pa.int32(),
+    StoredType.LONG: pa.int64(),
+    StoredType.FLOAT: pa.float32(),
+    StoredType.DOUBLE: pa.float64(),
+    StoredType.VAR: pa.binary(),
+}
+
+
+def decode(words: Words, units: Words, metas: Words, stored: StoredType) -> tuple[pa.Array, NDArray[np.bool_]]:
+    """Values (Arrow, stored form) of key words, and which of them are null.
+
+    Args:
+        words: dict ids where metas[unit] is an address, else the values' 64 bits; ids past the dictionary are null.
+    """
+    nulls = np.zeros(len(words), np.bool_)
+    words = np.ascontiguousarray(words)
+    if stored is StoredType.VAR:
+        offsets = np.empty(len(words) + 1, np.int64)
+        merge.decode_var_lengths(words, units, metas, offsets, nulls)
+        if offsets[-1] >= 2**31:
+            raise QueryExecutionError(f"the values of the groups take {offsets[-1]} bytes, more than an answer holds: group by shorter values or fewer")
+        body = np.empty(max(int(offsets[-1]), 1), np.uint8)
+        merge.decode_var_bytes(words, units, metas, offsets, body)
+        return pa.Array.from_buffers(pa.binary(), len(words), [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(body)]), nulls
+    if metas.all() or not len(words):
+        values = np.empty(len(words), np.int64)
+        merge.decode_fixed(words, units, metas, values, nulls)
+    elif not metas.any():
+        values = words
+    else:
+        values = words.copy()
+        by_id = np.flatnonzero(metas[units])
+        decoded, null_ids = np.empty(len(by_id), np.int64), np.zeros(len(by_id), np.bool_)
+        merge.decode_fixed(words[by_id], units[by_id], metas, decoded, null_ids)
+        values[by_id], nulls[by_id] = decoded, null_ids
+    plain = values.view(np.float64) if stored.is_floating else values
+    with np.errstate(over="ignore"):
+        return pa.array(plain.astype(stored.numpy, copy=False), _STORED_ARROW[stored]), nulls
+
+
+def key_array(values: pa.Array, nulls: NDArray[np.bool_], data_type: DataType) -> pa.Array:
+    """A key column of a partial result: the type's Arrow form, null where `nulls`."""
+    if nulls.any():
+        keep = pa.array(~nulls)
+        values = pc.if_else(keep, values, pa.scalar(None, values.type))
+    return values if values.type == data_type.arrow else values.cast(data_type.arrow)

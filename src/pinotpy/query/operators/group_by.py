@@ -1,0 +1,201 @@
+"""GROUP BY: per unit a dense table over composites of dict ids, or a hashed one; then rows of equal keys are added up by
+value. One group a distinct combination of key values; null is a value of its own under null handling; a doc counts once
+for every value of a multi-value key column."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pinotpy.data_types import DataType, StoredType
+from pinotpy.functions.grouping import number_rows
+from pinotpy.kernels import abi, groups, hashing, merge
+from pinotpy.kernels.result_context import ResultContext
+from pinotpy.pql.ast import Expression, Identifier
+from pinotpy.query.combine import limit_groups
+from pinotpy.query.operators.collect import ArenaRows, arena_rows, collect_states, decode, key_array
+from pinotpy.query.operators.emit import NO_REGISTER, emit_distribution_frame, emit_updates
+from pinotpy.query.operators.layout import Layout, make_layout, projected_columns, values_bound
+from pinotpy.query.operators.sources import Source, Sources, fetch_ids, fetch_nulls, fetch_values
+from pinotpy.query.partial import PartialResult
+from pinotpy.query.plan import ScanPlan, Shape
+from pinotpy.query.result_types import columns_by_name, result_type
+
+# A dense table may have so many groups for every doc of the segments (or DENSE_FREE altogether): above, hashing is faster.
+DENSE_GROUPS_PER_DOC: Final = 4
+DENSE_FREE: Final = 1 << 16
+DENSE_GROUPS_MAX: Final = 1 << 24
+
+
+@dataclass(slots=True)
+class Key:
+    """One group expression: its type, its first word in a group's key, whether a null flag follows, whether null is a
+    group, whether each value of a multi-value column is one, and per unit the address of the meta row whose dict ids its
+    words are (0: 64-bit values)."""
+
+    expression: Expression
+    data_type: DataType
+    word: int
+    has_flag: bool
+    nullable: bool
+    expanded: bool
+    metas: NDArray[np.int64]
+
+
+def run_group_by(plan: ScanPlan) -> PartialResult:
+    """Rows of k<i> and states, one a group, no particular order. Raises what functions and limits raise."""
+    layout = make_layout(plan)
+    keys = _make_keys(plan)
+    key_words = sum(1 + key.has_flag for key in keys)
+    sources = Sources(plan)
+    for shape in plan.shapes(projected_columns(plan.context)):
+        _emit(shape, layout, keys, sources)
+    control = plan.control.words
+
+    def make_context(thread: int) -> tuple[int, ResultContext]:
+        context = ResultContext(control, layout.row_words, key_words, layout.num_distributions)
+        return context.address, context
+
+    run = plan.run(make_context)
+    plan.statistics.num_entries_scanned_post_filter += plan.statistics.num_docs_scanned * len(projected_columns(plan.context))
+    rows = _collect(plan, layout, keys, key_words, arena_rows(run.contexts), sources)
+    for context in run.contexts:
+        context.close()
+    partial = PartialResult(rows, plan.statistics)
+    limit_groups(plan.context, partial)
+    return partial
+
+
+def _make_keys(plan: ScanPlan) -> list[Key]:
+    columns = columns_by_name(plan.context)
+    keys, word = [], 0
+    for expression in plan.context.group_by:
+        kind = result_type(expression, columns)
+        data_type = kind.data_type or DataType.STRING
+        nullable, raw, expanded = plan.context.null_handling, True, False
+        if isinstance(expression, Identifier) and plan.segments:
+            metas = plan.metas.of(expression.name)
+            expanded = not kind.single_value
+            nullable = nullable and not expanded and bool((metas[:, abi.M_NULLS] != 0).any())
+            raw = bool((metas[:, abi.M_CARDINALITY] < 0).any())
+        has_flag = nullable and raw and data_type.stored is not StoredType.VAR
+        keys.append(Key(expression, data_type, word, has_flag, nullable, expanded, np.zeros(plan.num_units, np.int64)))
+        word += 1 + has_flag
+    return keys
+
+
+# --- instructions --------------------------------------------------------------------------------------------------
+
+
+def _emit(shape: Shape, layout: Layout, keys: list[Key], sources: Sources) -> None:
+    for key in keys:
+        if key.expanded:
+            shape.expand(_name(key))
+    found = [sources.of(shape, key.expression, key.data_type) for key in keys]
+    for key, source in zip(keys, found, strict=True):
+        key.metas[shape.units] = source.metas if source.by_id else 0
+    sizes = _sizes(shape, keys, found)
+    if sizes is None:
+        num_groups, end, clear = None, hashing.end_hashed.address, hashing.clear_hashed.address
+        register = _emit_hashed(shape, keys, found)
+    else:
+        num_groups, end, clear = sizes.prod(axis=1), groups.end_dense.address, groups.clear_dense.address
+        register = _emit_dense(shape, keys, found, sizes, num_groups)
+    emit_updates(shape, layout, register, sources)
+    shape.end(end)
+    emit_distribution_frame(shape, layout, num_groups)
+    shape.end(clear)
+
+
+def _sizes(shape: Shape, keys: list[Key], found: list[Source]) -> NDArray[np.int64] | None:
+    """int64[units, key words]: ids of each key word (1 for flags); None if the table must be hashed."""
+    if not all(source.by_id for source in found):
+        return None
+    sizes = []
+    for key, source in zip(keys, found, strict=True):
+        sizes.append(_cardinalities(source) + (key.nullable and source.has_nulls))
+        if key.has_flag:
+            sizes.append(np.ones(shape.num_units, np.int64))
+    table = np.maximum(np.column_stack(sizes), 1)
+    product = table.astype(np.float64).prod(axis=1)
+    docs = np.array([segment.num_docs for segment in shape.plan.segments], np.float64)[shape.segments]
+    allowed = np.maximum(docs * DENSE_GROUPS_PER_DOC, DENSE_FREE)
+    if product.sum() > allowed.sum() or product.max() > DENSE_GROUPS_MAX:
+        return None
+    return table
+
+
+def _cardinalities(source: Source) -> NDArray[np.int64]:
+    words: NDArray[np.int64] = merge.meta_words(source.metas, abi.M_CARDINALITY)
+    return words
+
+
+def _name(key: Key) -> str:
+    assert isinstance(key.expression, Identifier)
+    return key.expression.name
+
+
+def _null_flags(shape: Shape, key: Key, source: Source) -> int:
+    return fetch_nulls(shape, source) if key.nullable else NO_REGISTER
+
+
+def _emit_dense(shape: Shape, keys: list[Key], found: list[Source], sizes: NDArray[np.int64], num_groups: NDArray[np.int64]) -> int:
+    sizes = np.ascontiguousarray(sizes)
+    shape.plan.keep_alive.append(sizes)
+    shape.begin(groups.begin_dense.address, num_groups, sizes.ctypes.data + np.arange(shape.num_units) * sizes.strides[0])
+    register = NO_REGISTER
+    for key, source in zip(keys, found, strict=True):
+        ids, nulls = fetch_ids(shape, source), _null_flags(shape, key, source)
+        if key is not keys[0]:
+            shape.emit(groups.next_key.address, register, ids, nulls, _cardinalities(source), sizes[:, key.word])
+        elif len(keys) == 1 and nulls < 0:
+            register = ids
+        else:
+            register = shape.allocate()
+            shape.emit(groups.first_key.address, register, ids, nulls, _cardinalities(source))
+    if num_groups.max() > groups.TOUCH_ALL_GROUPS:
+        shape.emit(groups.touch.address, register)
+    return register
+
+
+def _emit_hashed(shape: Shape, keys: list[Key], found: list[Source]) -> int:
+    shape.begin(hashing.begin_hashed.address)
+    for key, source in zip(keys, found, strict=True):
+        if source.by_id:
+            ids, nulls = fetch_ids(shape, source), _null_flags(shape, key, source)
+            shape.emit(hashing.key_ids.address, ids, key.word, nulls, _cardinalities(source), int(key.has_flag))
+        else:
+            values, nulls = fetch_values(shape, source), _null_flags(shape, key, source)
+            shape.emit(hashing.key_values.address, values, key.word, nulls, int(key.data_type.stored.is_floating), int(key.has_flag))
+    register = shape.allocate()
+    shape.emit(hashing.find_groups.address, register)
+    return register
+
+
+# --- result --------------------------------------------------------------------------------------------------------
+
+
+def _collect(plan: ScanPlan, layout: Layout, keys: list[Key], key_words: int, threads: list[ArenaRows], sources: Sources) -> pa.Table | None:
+    num_rows = sum(len(thread.rows) for thread in threads)
+    if num_rows == 0:
+        return None
+    columns = [pa.concat_arrays([_key_column(key, thread) for thread in threads]) for key in keys]
+    if sum(len(thread.context.units()) for thread in threads) == 1:
+        numbers = first = np.arange(num_rows, dtype=np.int64)
+    else:
+        numbers, first = number_rows(columns)
+    plan.control.check()
+    expanded = tuple(_name(key) for key in keys if key.expanded)
+    out = {f"k{i}": column.take(pa.array(first)) for i, column in enumerate(columns)}
+    return pa.table(out | collect_states(layout, threads, key_words, numbers, len(first), sources, values_bound(plan, layout, expanded)))
+
+
+def _key_column(key: Key, thread: ArenaRows) -> pa.Array:
+    values, nulls = decode(thread.rows[:, key.word], thread.units, key.metas, key.data_type.stored)
+    if key.has_flag:
+        nulls |= thread.rows[:, key.word + 1] != 0
+    return key_array(values, nulls, key.data_type)

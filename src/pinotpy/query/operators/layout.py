@@ -1,0 +1,162 @@
+"""Where the aggregations of a query keep their state: words of a group's row, and distributions.
+
+Row: word 0 counts the rows of the group; then for every aggregation a word of its own for the values it saw (only if
+that differs from the rows: flagged rows, multi-values), then its slots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pinotpy.data_types import StoredType
+from pinotpy.errors import QueryExecutionError
+from pinotpy.functions.spec import AggregateFunction, Argument, DistributionPlan, Plan, SlotPlan, Word, function_named
+from pinotpy.kernels import abi, result_context
+from pinotpy.pql.ast import Expression, Identifier, Literal, Star
+from pinotpy.query.context import Aggregation, QueryContext
+from pinotpy.query.plan import ScanPlan
+from pinotpy.query.result_types import argument_of, columns_by_name
+
+ROW_WORDS_MAX = 255  # spill keys have a byte for the word
+
+
+@dataclass(frozen=True, slots=True)
+class AggregationLayout:
+    """One aggregation: its function, argument, and where its state is.
+
+    seen_word: word of the row that counts its values (0: the group's row count serves).
+    first_word: of its slots; distribution: word of its distribution in the context, -1 if it has none.
+    walks: it sees each value of a multi-value column.
+    """
+
+    aggregation: Aggregation
+    function: AggregateFunction
+    argument: Argument
+    plan: Plan
+    seen_word: int
+    first_word: int
+    distribution: int
+    walks: bool
+    flagged: bool
+
+    @property
+    def source(self) -> Expression:
+        """The argument's expression; Star for COUNT(*) and COUNT()."""
+        return self.aggregation.args[0] if self.aggregation.args else Star()
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """All aggregations of a query; words of a group's row, and how many distributions there are."""
+
+    aggregations: tuple[AggregationLayout, ...]
+    row_words: int
+    num_distributions: int
+
+
+def make_layout(plan: ScanPlan) -> Layout:
+    """Decide the layout of a plan's query; raises QueryExecutionError or InvalidQueryError for arguments that a function refuses."""
+    context = plan.context
+    columns = columns_by_name(context)
+    entries: list[AggregationLayout] = []
+    word, distributions = 1, 0
+    for aggregation in context.aggregations:
+        function = function_named(aggregation.function)
+        source = aggregation.args[0] if aggregation.args else Star()
+        argument = argument_of(aggregation.args, columns)
+        if not (isinstance(source, Star) and function.name == "count"):
+            function.check([argument], context.dialect)
+        kept = function.plan(argument, sum_fits_long=_sum_fits_long(source, plan))
+        flagged = aggregation.filter is not None or (context.null_handling and function.null_aware and _may_be_null(source, plan))
+        walks = not argument.single_value and function.name != "count"
+        seen_word = 0
+        if flagged or walks:
+            seen_word, word = word, word + 1
+        distribution = -1
+        first_word = word
+        if isinstance(kept, SlotPlan):
+            word += len(kept.words)
+        else:
+            assert isinstance(kept, DistributionPlan)
+            distribution = result_context.G_SETS + distributions * result_context.SET_WORDS
+            distributions += 1
+        entries.append(AggregationLayout(aggregation, function, argument, kept, seen_word, first_word, distribution, walks, flagged))
+    if word > ROW_WORDS_MAX:
+        raise QueryExecutionError(f"a query keeps at most {ROW_WORDS_MAX} words a group, found {word}: compute fewer aggregations at once")
+    return Layout(tuple(entries), word, distributions)
+
+
+def columns_in(expression: Expression) -> list[str]:
+    """Names of the columns that an expression reads."""
+    if isinstance(expression, Identifier):
+        return [expression.name]
+    if isinstance(expression, Literal | Star):
+        return []
+    return [name for arg in expression.args for name in columns_in(arg)]
+
+
+def _may_be_null(source: Expression, plan: ScanPlan) -> bool:
+    if isinstance(source, Literal):
+        return source.value is None
+    return any((plan.metas.of(name)[:, abi.M_NULLS] != 0).any() for name in columns_in(source)) if plan.segments else False
+
+
+def _sum_fits_long(source: Expression, plan: ScanPlan) -> bool:
+    """Whether no sum over all docs of the plan can leave int64, by the min/max of the segments."""
+    if not isinstance(source, Identifier):
+        return False
+    total = 0
+    for segment in plan.segments:
+        column = segment.column(source.name)
+        if column.data_type.stored not in (StoredType.INT, StoredType.LONG):
+            return False
+        low, high = column.min_value, column.max_value
+        if not isinstance(low, int) or not isinstance(high, int):
+            if column.data_type.stored is StoredType.LONG:
+                return False
+            low, high = -(2**31), 2**31 - 1
+        total += max(abs(low), abs(high)) * column.num_values
+    return total < 2**63
+
+
+def word_kinds(layout: Layout) -> NDArray[np.int64]:
+    """For every word of a row, how two rows are merged (functions.spec.Word)."""
+    kinds = np.full(layout.row_words, Word.ADD, np.int64)
+    for entry in layout.aggregations:
+        if isinstance(entry.plan, SlotPlan):
+            kinds[entry.first_word : entry.first_word + len(entry.plan.words)] = entry.plan.words
+    return kinds
+
+
+def state_columns(layout: Layout, states: Sequence[Sequence[pa.Array]]) -> dict[str, pa.Array]:
+    """State columns of all aggregations by their names in a PartialResult: a<i>_<state>."""
+    out: dict[str, pa.Array] = {}
+    for i, (entry, columns) in enumerate(zip(layout.aggregations, states, strict=True)):
+        for field, column in zip(entry.function.state_fields(entry.argument), columns, strict=True):
+            out[f"a{i}_{field.name}"] = column
+    return out
+
+
+def projected_columns(context: QueryContext) -> tuple[str, ...]:
+    """Columns that the scan reads after the filter, each once."""
+    names = [name for aggregation in context.aggregations for arg in aggregation.args[:1] for name in columns_in(arg)]
+    names += [name for expression in context.group_by for name in columns_in(expression)]
+    return tuple(dict.fromkeys(names))
+
+
+def values_bound(plan: ScanPlan, layout: Layout, expanded: tuple[str, ...]) -> int:
+    """At most so many values go to one group."""
+    walked = [name for entry in layout.aggregations if entry.walks for name in columns_in(entry.source)]
+    total = 0
+    for segment in plan.segments:
+        lanes = 1
+        for name in expanded:
+            lanes *= max(1, segment.column(name).max_values_per_doc)
+        widest = max([segment.column(name).max_values_per_doc for name in walked], default=1)
+        total += segment.num_docs * lanes * max(1, widest)
+    return total
