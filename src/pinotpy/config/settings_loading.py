@@ -90,9 +90,12 @@ def dotted_key(name: str, field: FieldInfo) -> str:
     return keys[0] if keys else name
 
 
-def environment_names(cls: type[Settings], name: str) -> tuple[str, str]:
-    """`PINOTPY_BROKER_PORT` (this role's) and `PINOTPY_PORT` (every role's); the first wins."""
-    return f"{ENVIRONMENT_PREFIX}{cls.role.upper()}_{name.upper()}", f"{ENVIRONMENT_PREFIX}{name.upper()}"
+def environment_names(cls: type[Settings], name: str) -> tuple[str, ...]:
+    """`PINOTPY_BROKER_HOST` (this role's), then for settings that every role has `PINOTPY_HOST`; the first that is set wins."""
+    own = f"{ENVIRONMENT_PREFIX}{cls.role.upper()}_{name.upper()}"
+    # A role's own settings have no general name: the controller's broker_timeout_ms would be read as the broker's.
+    shared = any(name in base.model_fields for base in cls.__mro__[1:] if issubclass(base, Settings))
+    return (own, f"{ENVIRONMENT_PREFIX}{name.upper()}") if shared else (own,)
 
 
 def load_settings(
@@ -181,10 +184,10 @@ def _take_file(cls: type[Settings], found: dict[str, Any], where: str, values: d
 def _take_environment(cls: type[Settings], environment: Mapping[str, str], values: dict[str, tuple[Any, str, str]], unknown: list[str]) -> None:
     read: set[str] = set()
     for name in cls.model_fields:
-        own, general = environment_names(cls, name)
-        read |= {own, general}
-        variable = own if own in environment else general
-        if environment.get(variable, "") != "":
+        variables = environment_names(cls, name)
+        read.update(variables)
+        variable = next((variable for variable in variables if environment.get(variable, "") != ""), None)
+        if variable is not None:
             values[name] = (environment[variable], "environment", variable)
     own_prefix = f"{ENVIRONMENT_PREFIX}{cls.role.upper()}_"
     unknown.extend(sorted(variable for variable in environment if variable.startswith(own_prefix) and variable not in read))

@@ -57,6 +57,8 @@ class UpsertConfig(Document):
     comparison_column: Text | None = Field(None, description="Column that says which row is newer, the old key.")
     comparison_columns: tuple[Text, ...] = Field((), description="Columns that say which row is newer; default: the time column.")
     delete_record_column: Text | None = Field(None, description="A BOOLEAN column whose true deletes the key.")
+    out_of_order_record_column: Text | None = Field(None, description="A BOOLEAN column that tells rows which came too late.")
+    drop_out_of_order_record: Truth = Field(False, description="Drop rows that come too late.")
     hash_function: Annotated[HashFunction, named(HashFunction)] | None = Field(None, description="NONE, MD5, MURMUR3 or UUID.")
     enable_snapshot: Truth | None = Field(None, description="Keep validity on disk.")
     enable_preload: Truth | None = Field(None, description="Load keys before consuming.")
