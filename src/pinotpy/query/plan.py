@@ -244,6 +244,10 @@ class Shape:
         self.emit(expand.expand.address, self.meta(column), entries, level, len(carried), *pairs)
         self._lanes = {**carried, column: entries}
 
+    def lanes(self, column: str) -> int:
+        """The register with the entry index of every lane of an expanded column."""
+        return self._lanes[column]
+
     def emit(self, function: Word, *args: Word, flags: int = abi.I_PLAIN) -> None:
         """Append a select instruction."""
         self._select.append(function, args, flags)
