@@ -35,7 +35,7 @@ def run_seed(seed: int, directory: Path) -> int:
         for number in range(QUERIES_PER_TABLE):
             question = random_question(rng, table)
             ask = cluster.pql if question.dialect == "pql" else cluster.sql
-            answer = ask(question.text, query_options="preserveType=true")
+            answer = ask(question.text, query_options=f"preserveType=true;enableNullHandling={str(table.null_handling).lower()}")
             try:
                 check(question, answer, connection, null_handling=table.null_handling)
             except AssertionError as error:

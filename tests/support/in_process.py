@@ -95,8 +95,7 @@ class InProcessCluster:
             segment = load_segment(directory)
             self.registries[server].put(table, segment)
             replicas[segment.name] = (server,)
-        nulls = schema.enable_column_based_null_handling
-        self.catalog.targets[config.raw_table_name] = Target(config.raw_table_name, schema, (Half(TableRouting(table, replicas)),), null_handling=nulls)
+        self.catalog.targets[config.raw_table_name] = Target(config.raw_table_name, schema, (Half(TableRouting(table, replicas)),))
 
     def ask(self, text: str, dialect: Dialect = Dialect.PQL, **fields: Any) -> dict[str, Any]:
         """One query; `fields` are query_options, debug_options, trace."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 from pinotpy.broker.routing.table_routing import TableRouting
@@ -32,7 +32,6 @@ class Target:
     raw_table_name: str
     schema: Schema
     halves: tuple[Half, ...]
-    null_handling: bool = False
 
 
 class Catalog(Protocol):
@@ -45,9 +44,3 @@ class Catalog(Protocol):
             TableNotFoundError: no such table (with the nearest name); InvalidQueryError: the table is disabled (191).
         """
         ...
-
-
-def only_half(target: Target, table_name_with_type: str) -> Target:
-    """`target` restricted to one half, without a time boundary."""
-    halves = tuple(Half(half.routing) for half in target.halves if half.routing.table == table_name_with_type)
-    return replace(target, halves=halves)

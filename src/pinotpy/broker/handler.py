@@ -106,8 +106,9 @@ async def answer_query(broker: Broker, question: Question, may_read: Callable[[s
             (may_read or broker.may_read)(statement.table)
             target = broker.catalog.resolve(statement.table, question.dialect)
             envelope.tables_queried = (target.raw_table_name,)
-            null_handling = target.null_handling or options.enable_null_handling
-            context = compile_query(statement, target.schema, options, null_handling=null_handling, response_rows_max=broker.limits.response_rows_max)
+            context = compile_query(
+                statement, target.schema, options, null_handling=options.enable_null_handling, response_rows_max=broker.limits.response_rows_max
+            )
             deadline_ns = start_ns + (options.timeout_ms or broker.limits.timeout_ms) * 1_000_000
             gathered = await _gather(broker, context, target, number, envelope, deadline_ns)
             result = await _reduce(broker, context, gathered, envelope)

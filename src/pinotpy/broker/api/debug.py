@@ -1,0 +1,34 @@
+"""GET /debug/…: the routing that queries use, as the reference shows it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pinotpy.broker.cluster_catalog import ClusterCatalog
+from pinotpy.errors import NotFoundError
+from pinotpy.names import TableType, split_table_name, table_name_with_type
+from pinotpy.service.routes import Action, Routes, table
+
+
+def routes(catalog: ClusterCatalog) -> Routes:
+    """The debug routes over the broker's catalog."""
+    declared = Routes("Debug")
+
+    @declared.get("/debug/routingTable/{tableName}", Action.READ, table("tableName"), summary="Which server answers for which segment")
+    def routing_table(tableName: str) -> dict[str, Any]:
+        raw, kind = split_table_name(tableName)
+        known = set(catalog.tables())
+        names = [name for t in TableType if kind in (None, t) and (name := table_name_with_type(raw, t)) in known]
+        if not names:
+            raise NotFoundError(f"Cannot find routing for table: {tableName[:200]}", table=tableName)
+        shown: dict[str, Any] = {}
+        for name in names:
+            selection = catalog.routing(name).select(0)
+            shown[name] = {server: list(segments) for server, segments in sorted(selection.assignment.items())}
+        return shown
+
+    @declared.get("/debug/timeBoundary/{tableName}", Action.READ, table("tableName"), summary="Time boundary of a hybrid table")
+    def time_boundary(tableName: str) -> dict[str, Any]:
+        raise NotFoundError(f"Cannot find time boundary for table: {tableName[:200]}", table=tableName)
+
+    return declared

@@ -1,0 +1,131 @@
+"""The catalog filled from the cluster's view: tables, schemas, routings and server addresses.
+
+Built lazily per table and kept while the parts of the view that it was built from are the same objects.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from pinotpy.broker.catalog import Half, Target
+from pinotpy.broker.routing.table_routing import TableRouting, living_replicas
+from pinotpy.clock import Clock
+from pinotpy.cluster.spectator import ClusterView
+from pinotpy.cluster.views import InstanceConfig
+from pinotpy.config.schema import Schema
+from pinotpy.errors import InvalidConfigError, InvalidQueryError, ServerUnreachableError, TableNotFoundError
+from pinotpy.names import TableType, raw_table_name, split_table_name, table_name_with_type
+from pinotpy.pql.ast import Dialect
+from pinotpy.rpc.channel import ServerAddress
+
+log = logging.getLogger(__name__)
+# An upload is acknowledged before its segment is loaded: for so long it may be absent everywhere without being missed.
+LOADING_GRACE_MS = 60_000
+
+
+class TableDisabledError(InvalidQueryError):
+    """The table is disabled (191, as in the reference)."""
+
+    code = 191
+
+
+@dataclass(slots=True)
+class _Known:
+    """A routing with the parts of the view that it was built from; valid until `until_ms` at the latest."""
+
+    parts: tuple[object, ...]
+    until_ms: int
+    routing: TableRouting
+
+
+class ClusterCatalog:
+    """Resolves names against the newest view. Used by the broker's event loop only."""
+
+    def __init__(self, view: Callable[[], ClusterView], clock: Clock) -> None:
+        self._view = view
+        self._clock = clock
+        self._routings: dict[str, _Known] = {}
+        self._schemas: dict[str, tuple[object, Schema]] = {}
+        self._served: dict[str, set[str]] = {}  # table → segments that some replica has served since this broker started
+
+    def resolve(self, table: str, dialect: Dialect) -> Target:
+        """See Catalog.resolve."""
+        view = self._view()
+        raw, table_type = self._find(view, table, dialect)
+        halves = []
+        for kind in TableType:
+            name = table_name_with_type(raw, kind)
+            if name in view.ideal_states and table_type in (None, kind):
+                halves.append(Half(self.routing(name)))
+        if not halves:
+            raise TableNotFoundError(f"table '{table}' is not served: its config exists, its ideal state does not", table=table)
+        return Target(raw, self._schema(view, raw), tuple(halves))
+
+    def routing(self, table_name: str) -> TableRouting:
+        """The routing of one table half. Raises TableNotFoundError, TableDisabledError."""
+        view = self._view()
+        ideal = view.ideal_states.get(table_name)
+        if ideal is None:
+            raise TableNotFoundError(f"no table '{table_name}'", table=table_name)
+        if not ideal.is_enabled:
+            raise TableDisabledError(f"TableIsDisabledError: table '{raw_table_name(table_name)}' is disabled; enable it to query it", table=table_name)
+        external = view.external_views.get(table_name)
+        segments = view.segments.get(table_name, {})
+        parts = (ideal, external, view.live_instances, view.instance_configs, segments)
+        known = self._routings.get(table_name)
+        now_ms = self._clock.now_ms()
+        if known is not None and now_ms < known.until_ms and all(a is b for a, b in zip(known.parts, parts, strict=True)):
+            return known.routing
+        reached = external.partitions if external is not None else {}
+        served = self._served.setdefault(table_name, set())
+        served |= {name for name, states in reached.items() if states}
+        served &= set(ideal.partitions)
+        loading = {
+            name: pushed + LOADING_GRACE_MS
+            for name, record in segments.items()
+            if name not in served and (pushed := record.push_time_ms or record.creation_time_ms) + LOADING_GRACE_MS > now_ms
+        }
+        live = frozenset(i for i in view.live_instances if (config := view.instance_configs.get(i)) is None or config.takes_queries)
+        routing = TableRouting(table_name, living_replicas(ideal.partitions, reached, live, frozenset(loading)))
+        self._routings[table_name] = _Known(parts, min(loading.values(), default=2**62), routing)
+        return routing
+
+    def address(self, server: str) -> ServerAddress:
+        """Where a server's query port is. Raises ServerUnreachableError."""
+        config: InstanceConfig | None = self._view().instance_configs.get(server)
+        if config is None:
+            raise ServerUnreachableError(f"server '{server}' is not registered in the cluster", server=server)
+        return ServerAddress(server, config.host, config.port_of("grpcPort") or config.port)
+
+    def tables(self) -> list[str]:
+        """Names with type of all tables that the cluster has."""
+        return sorted(name for name in self._view().ideal_states if split_table_name(name)[1] is not None)
+
+    def _find(self, view: ClusterView, table: str, dialect: Dialect) -> tuple[str, TableType | None]:
+        raw, table_type = split_table_name(table)
+        known = {raw_table_name(name) for name in view.table_configs}
+        if raw in known:
+            return raw, table_type
+        if dialect is Dialect.SQL:
+            found = next((name for name in sorted(known) if name.lower() == raw.lower()), None)
+            if found is not None:
+                return found, table_type
+        near = get_close_matches(raw, sorted(known), 1)
+        code = "BrokerResourceMissingError" if dialect is Dialect.PQL else "TableDoesNotExistError"
+        raise TableNotFoundError(f"{code}: no table '{raw[:200]}'{f'; did you mean {near[0]!r}?' if near else ''}", table=raw)
+
+    def _schema(self, view: ClusterView, raw: str) -> Schema:
+        document = view.schemas.get(raw)
+        if document is None:
+            raise TableNotFoundError(f"table '{raw}' has no schema in the cluster: add one of its name", table=raw)
+        known = self._schemas.get(raw)
+        if known is None or known[0] is not document:
+            try:
+                known = (document, Schema.from_json(document))
+            except InvalidConfigError as error:
+                raise InvalidQueryError(f"the schema of table '{raw}' in the cluster is not valid: {error.message}", table=raw) from error
+            self._schemas[raw] = known
+        return known[1]

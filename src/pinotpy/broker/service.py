@@ -1,0 +1,190 @@
+"""How a broker is put together, started and stopped.
+
+Start: session with ZooKeeper, the first view of the cluster, HTTP (the gRPC channel lives on its loop), then the cluster is
+joined: the controller assigns the tables. Stop: leave the cluster, let running queries end, close.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from pinotpy import __version__
+from pinotpy.broker.api import debug, query
+from pinotpy.broker.cluster_catalog import ClusterCatalog
+from pinotpy.broker.handler import Broker, BrokerLimits
+from pinotpy.broker.metrics import BrokerMetrics
+from pinotpy.cluster.membership import Member
+from pinotpy.cluster.participant import Participant
+from pinotpy.cluster.paths import ClusterPaths
+from pinotpy.cluster.process_identity import this_process
+from pinotpy.cluster.spectator import Spectator
+from pinotpy.cluster.views import Message
+from pinotpy.cluster.zookeeper import ZooKeeperStore
+from pinotpy.config.settings import BrokerSettings
+from pinotpy.errors import AccessDeniedError
+from pinotpy.names import instance_id
+from pinotpy.query.partial import PartialResult
+from pinotpy.rpc.grpc_channel import GrpcChannel
+from pinotpy.rpc.security import RpcSecurity
+from pinotpy.rpc.wire import ServerRequest, encode_request
+from pinotpy.service.assembly import Equipment, equip
+from pinotpy.service.daemon import Daemon, Part, run_daemon
+from pinotpy.service.http import build_app
+from pinotpy.service.http_server import HttpServer, serve
+from pinotpy.service.joining import await_cluster, connect
+from pinotpy.service.tls import read_pem
+
+# Clients that look brokers up in ZooKeeper leave within about 80 ms.
+NOTICE_S = 0.25
+
+
+def run_broker(settings: BrokerSettings, ready_file: Path | None = None) -> int:
+    """Run a broker in this process until it is told to stop; return the exit status."""
+    parts: list[BrokerParts] = []
+
+    def build(daemon: Daemon) -> Sequence[Part]:
+        parts.append(BrokerParts(settings, equip("broker", settings)))
+        return parts[0].parts()
+
+    def facts() -> Mapping[str, object]:
+        return parts[0].facts()
+
+    return run_daemon("broker", build, ready=facts, ready_file=ready_file)
+
+
+class BrokerParts:
+    """The parts of one broker; `parts()` in the order of their start."""
+
+    def __init__(self, settings: BrokerSettings, equipment: Equipment) -> None:
+        self.settings = settings
+        self.equipment = equipment
+        self._paths = ClusterPaths(settings.cluster_name)
+        self._store: ZooKeeperStore | None = None
+        self._spectator: Spectator | None = None
+        self._http: HttpServer | None = None
+        self._participant: Participant | None = None
+        self._channel = GrpcChannel(self._security(), answer_max_bytes=settings.server_response_bytes_max)
+
+    def parts(self) -> list[Part]:
+        return [
+            Part("zookeeper", self._connect, self._disconnect),
+            Part("cluster view", self._watch, self._stop_watching),
+            Part("http", self._start_http, self._stop_http),
+            Part("cluster", self._join, self._leave),
+        ]
+
+    def facts(self) -> Mapping[str, object]:
+        """What the ready line shows."""
+        assert self._http is not None and self._participant is not None
+        return {"url": self._http.url, "instance": self._participant.instance}
+
+    # --- start -----------------------------------------------------------------------------------------------------
+
+    def _security(self) -> RpcSecurity:
+        pem = read_pem(self.equipment.tls) if self.equipment.tls is not None else None
+        return RpcSecurity(
+            cluster_token=self.equipment.cluster_token,
+            certificate=pem.certificate if pem else None,
+            key=pem.key if pem else None,
+            ca=pem.ca if pem else None,
+        )
+
+    def _connect(self) -> None:
+        self._store = connect(self.settings)
+        await_cluster(self._store, self._paths, self.equipment.clock, self.settings.zk_connect_timeout_ms / 1000)
+
+    def _watch(self) -> None:
+        assert self._store is not None
+        self._spectator = Spectator(self._store, self._paths, with_segments=True, clock=self.equipment.clock)
+        self._spectator.start()
+
+    def _start_http(self) -> None:
+        assert self._spectator is not None
+        settings, equipment, spectator = self.settings, self.equipment, self._spectator
+        catalog = ClusterCatalog(lambda: spectator.view, equipment.clock)
+
+        async def send(server: str, request: ServerRequest, timeout_s: float) -> PartialResult:
+            answer = await self._channel.call(catalog.address(server), encode_request(request), timeout_s)
+            equipment.metrics.count("totalServerResponseSize", len(answer))
+            return PartialResult.from_bytes(answer)
+
+        broker = Broker(
+            broker_id=f"Broker_{settings.advertised_host or settings.host}_{settings.advertised_port or settings.port}",
+            catalog=catalog,
+            send=send,
+            limits=BrokerLimits(settings.timeout_ms, settings.response_rows_max),
+            clock=equipment.clock,
+            metrics=BrokerMetrics(equipment.metrics),
+            may_read=_nobody,
+        )
+        app = build_app(
+            "broker",
+            [*query.routes(broker), *debug.routes(catalog)],
+            access=equipment.access,
+            metrics=equipment.metrics,
+            ready=self._not_ready,
+            settings=settings.effective,
+        )
+        self._http = serve(
+            app,
+            settings.host,
+            settings.port,
+            tls=equipment.tls,
+            insecure=settings.insecure,
+            advertised_host=settings.advertised_host,
+            advertised_port=settings.advertised_port,
+        )
+
+    def _join(self) -> None:
+        assert self._store is not None and self._http is not None
+        settings = self.settings
+        host = settings.advertised_host or settings.host
+        port = settings.advertised_port or self._http.port
+        member = Member(instance_id("Broker", host, port), this_process(), {}, owns_port=settings.advertised_port is None, version=__version__)
+        self._participant = Participant(self._store, self._paths, member, _BrokerTransitions(), workers=2, clock=self.equipment.clock)
+        self._participant.start()
+        self.equipment.metrics.set("ready", 1)
+
+    def _not_ready(self) -> str | None:
+        return "it is starting" if self._participant is None else None
+
+    # --- stop ------------------------------------------------------------------------------------------------------
+
+    def _leave(self, timeout_s: float) -> None:
+        if self._participant is None:
+            return
+        if self._participant.is_live:
+            self._participant.announce_shutdown()
+            self.equipment.clock.wait(threading.Event(), NOTICE_S)
+        self._participant.stop(5.0)
+
+    def _stop_http(self, timeout_s: float) -> None:
+        if self._http is None:
+            return
+        closing = self._http.submit(self._channel.close())
+        closing.result(timeout_s / 2)
+        self._http.stop(timeout_s / 2)
+
+    def _stop_watching(self, timeout_s: float) -> None:
+        if self._spectator is not None:
+            self._spectator.stop()
+
+    def _disconnect(self, timeout_s: float) -> None:
+        if self._store is not None:
+            self._store.close()
+
+
+class _BrokerTransitions:
+    """The broker resource's transitions: routing follows the view, so there is nothing to build or drop."""
+
+    def on_transition(self, resource: str, partition: str, from_state: str, to_state: str) -> None:
+        """A table comes or goes."""
+
+    def on_message(self, message: Message) -> None:
+        """Refreshes and config changes arrive through the view's watches."""
+
+
+def _nobody(table: str) -> None:
+    raise AccessDeniedError(f"no access check was given for table '{table}'")
