@@ -1,0 +1,123 @@
+"""Proves that requests survive their bytes, that every damage is refused with a DataError, and that limits hold."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pinotpy.errors import DataError, UnsupportedVersionError
+from pinotpy.rpc import wire
+from pinotpy.rpc.wire import FLAG_TRACE, RequestKind, ServerRequest, decode_head, decode_request, encode_cancel, encode_request
+
+NAMES = st.text(st.characters(blacklist_characters="\n", blacklist_categories=("Cs",)), min_size=1, max_size=30)
+REQUESTS = st.builds(
+    ServerRequest,
+    kind=st.sampled_from(RequestKind),
+    request_id=st.integers(0, 2**64 - 1),
+    timeout_ms=st.integers(0, wire.TIMEOUT_MAX_MS),
+    broker_id=NAMES,
+    principal=st.text(st.characters(blacklist_categories=("Cs",)), max_size=20),
+    table_name_with_type=NAMES,
+    segment_names=st.lists(NAMES, max_size=20).map(tuple),
+    context=st.binary(max_size=200),
+    flags=st.sampled_from([0, FLAG_TRACE]),
+)
+ONE = ServerRequest(RequestKind.QUERY, 7, 1500, "Broker_a_1", "alice", "flights_OFFLINE", ("s0", "s1 ü"), b"\x00ctx", FLAG_TRACE)
+
+
+@given(REQUESTS)
+@settings(max_examples=200)
+def test_a_request_survives_its_bytes(request: ServerRequest) -> None:
+    assert decode_request(encode_request(request)) == request
+
+
+def test_the_bytes_are_those_of_the_document() -> None:
+    content = encode_request(ONE)
+    segments = "s0\ns1 ü".encode()
+    head = struct.pack("<4sBBHIQIIHHHHII", b"PQR1", 1, 1, 1, 0, 7, 1500, 2, 10, 5, 15, 0, len(segments), 4)
+    assert content == head + b"Broker_a_1" + b"alice" + b"flights_OFFLINE" + segments + b"\x00ctx"
+
+
+@given(st.binary(max_size=400))
+@settings(max_examples=300)
+def test_arbitrary_bytes_are_refused(content: bytes) -> None:
+    with pytest.raises(DataError):
+        decode_request(content)
+
+
+@given(st.data())
+@settings(max_examples=500)
+def test_a_damaged_request_is_refused_or_read_as_another_never_a_crash(data: st.DataObject) -> None:
+    content = bytearray(encode_request(ONE))
+    for _ in range(data.draw(st.integers(1, 4))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    cut = data.draw(st.integers(0, len(content)))
+    for damaged in (bytes(content), bytes(content[:cut])):
+        try:
+            request = decode_request(damaged)
+        except DataError:
+            continue
+        assert len(request.segment_names) <= 2 * len(damaged)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        replace(ONE, segment_names=("a\nb",)),
+        replace(ONE, segment_names=("",)),
+        replace(ONE, segment_names=tuple(f"s{i}" for i in range(wire.SEGMENTS_MAX + 1))),
+        replace(ONE, context=bytes(wire.CONTEXT_MAX_BYTES + 1)),
+        replace(ONE, table_name_with_type="t" * 70_000),
+        replace(ONE, segment_names=tuple("s" * 400 for _ in range(50_000))),
+    ],
+    ids=["line feed", "empty", "segments", "context", "table", "bytes"],
+)
+def test_requests_over_their_limits_are_not_written(request_: ServerRequest) -> None:
+    with pytest.raises(DataError):
+        encode_request(request_)
+
+
+@pytest.mark.parametrize(("position", "value"), [(5, 0), (5, 4), (6, 0x82), (34, 1)], ids=["kind 0", "kind 4", "flags", "reserved"])
+def test_what_this_version_does_not_know_is_refused(position: int, value: int) -> None:
+    content = bytearray(encode_request(ONE))
+    content[position] = value
+    with pytest.raises(DataError, match="unknown"):
+        decode_head(bytes(content))
+
+
+def test_features_and_protocols_of_later_versions_are_refused_by_number() -> None:
+    content = bytearray(encode_request(ONE))
+    content[8] = 4
+    with pytest.raises(UnsupportedVersionError, match="found version 0x4, supported 0x0"):
+        decode_head(bytes(content))
+    content[4] = 9
+    with pytest.raises(UnsupportedVersionError, match="found version 9, supported 1"):
+        decode_head(bytes(content))
+
+
+def test_names_that_are_not_utf8_are_refused() -> None:
+    content = encode_request(ONE).replace(b"alice", b"al\xffce")
+    with pytest.raises(DataError, match="UTF-8"):
+        decode_request(content)
+
+
+def test_a_number_of_segments_that_does_not_fit_is_refused() -> None:
+    for number in (0, 1, 3, 50):
+        content = bytearray(encode_request(ONE))
+        content[24:28] = number.to_bytes(4, "little")
+        with pytest.raises(DataError, match="segments"):
+            decode_request(bytes(content))
+
+
+def test_times_are_clamped_to_a_day() -> None:
+    assert decode_request(encode_request(replace(ONE, timeout_ms=-5))).timeout_ms == 0
+    assert decode_request(encode_request(replace(ONE, timeout_ms=10**12))).timeout_ms == wire.TIMEOUT_MAX_MS
+
+
+def test_a_cancel_names_broker_and_request() -> None:
+    request = decode_request(encode_cancel("Broker_a_1", 99))
+    assert (request.kind, request.broker_id, request.request_id, request.segment_names) == (RequestKind.CANCEL, "Broker_a_1", 99, ())
