@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
+from pinotpy.kernels.csr import inverted_index, sorted_starts
 from pinotpy.segment.builder import build_segment_into
 from pinotpy.segment.directory import MemoryDirectory
 from pinotpy.segment.immutable import open_segment
@@ -37,6 +39,12 @@ def warm_segment_kernels() -> None:
             "list": pa.array([[1, 2], [2], [1], [3]], pa.list_(pa.int32())),
         }
     )
+    # Kernels are compiled for each width of dict ids; the rows below have narrow ones only.
+    for width in (1, 2, 4):
+        ids = np.zeros(2, f"<u{width}")
+        inverted_index(ids, 1)
+        inverted_index(ids, 1, np.array([0, 1, 2], np.uint32))
+        sorted_starts(ids, 1)
     directory = MemoryDirectory("warm")
     build_segment_into(directory, schema, config, [batch], "warm")
     with open_segment(directory) as segment:

@@ -320,16 +320,18 @@ def known():
 
 warm_segment_kernels()
 warmed = known()
-assert sum(warmed.values()) > 8, warmed
+assert sum(warmed.values()) >= 8, warmed
 schema = Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": [{"name": n, "dataType": t, "singleValueField": n != "m"} for n, t in
-    {"a": "STRING", "z": "LONG", "m": "STRING"}.items()]})
+    {"a": "STRING", "z": "LONG", "m": "STRING", "wide": "INT", "sorted": "LONG"}.items()]})
 config = TableConfig.from_json({"tableName": "t", "tableType": "OFFLINE", "segmentsConfig": {"replication": "1"}, "tenants": {}, "metadata": {},
-    "tableIndexConfig": {"invertedIndexColumns": ["a", "m"]}, "fieldConfigList": [{"name": "z", "properties": {"dictIdEncoding": "FIXED_BIT"}}]})
+    "tableIndexConfig": {"invertedIndexColumns": ["a", "m", "wide"]}, "fieldConfigList": [{"name": "z", "properties": {"dictIdEncoding": "FIXED_BIT"}}]})
 directory = MemoryDirectory()
-rows = {"a": [str(i * 7 % 11) for i in range(200)], "z": [i * 7 % 90 for i in range(200)], "m": [[str(i % 3), "x"] for i in range(200)]}
+n = 70000
+rows = {"a": [str(i * 7 % 11) for i in range(n)], "z": [i * 7 % 90 for i in range(n)], "m": [[str(i * 7 % 300), "x"] for i in range(n)],
+    "wide": pa.array([-i for i in range(n)], pa.int32()), "sorted": list(range(n))}
 build_segment_into(directory, schema, config, [pa.record_batch(rows)], "s")
 with open_segment(directory) as segment:
-    assert segment.column("a").dictionary.index_of(b"3") >= 0 and len(segment.column("z").ids()) == 200
+    assert segment.column("a").dictionary.index_of(b"3") >= 0 and len(segment.column("z").ids()) == n
 assert known() == warmed, set(known().items()) - set(warmed.items())
 """
     done = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True, text=True, timeout=120)
