@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pyarrow as pa
-import pytest
 
 from pinotpy.clock import SystemClock
 from pinotpy.cluster.cluster_setup import create_cluster
@@ -23,7 +22,7 @@ from pinotpy.config.settings import ControllerSettings
 from pinotpy.config.table import TableConfig
 from pinotpy.controller.app import build_controller_app
 from pinotpy.controller.catalog import Catalog
-from pinotpy.controller.context import Controller
+from pinotpy.controller.context import Controller, Identity
 from pinotpy.controller.periodic.scheduler import PeriodicScheduler
 from pinotpy.controller.segment_files import SegmentFiles
 from pinotpy.fs.local import LocalDeepStore
@@ -82,6 +81,10 @@ class Harness:
         folder = f"{self.paths.instance(instance)}/MESSAGES"
         return [ZNRecord.from_bytes(self.store.get(f"{folder}/{name}")[0]).simple_fields for name in self.store.children(folder)]
 
+    def close(self) -> None:
+        self.http.close()
+        self.server.stop(5)
+
     def files(self) -> list[str]:
         """Everything below the data folder, but for empty folders."""
         return sorted(str(path.relative_to(self.data_dir)) for path in self.data_dir.rglob("*") if path.is_file())
@@ -134,23 +137,22 @@ def start_harness(
     async def never(*_: Any) -> None:
         raise AssertionError("this controller leads")
 
-    def build(base_url: str) -> Controller:
-        return Controller(
-            instance="Controller_localhost_9000",
-            settings=ControllerSettings.model_validate({"data_dir": data_dir, **(settings or {})}),
-            catalog=Catalog(store, paths, lambda: ()),
-            files=SegmentFiles(LocalDeepStore(data_dir / "store"), base_url),
-            scratch_dir=scratch,
-            clock=SystemClock(),
-            metrics=Metrics("controller", METRICS_BY_ROLE["controller"]),
-            peers=httpx.Client(trust_env=False),
-            async_peers=httpx.AsyncClient(trust_env=False),
-            is_leader=lambda: True,
-            leader=lambda: "Controller_localhost_9000",
-            register_at_leader=never,
-        )
+    identity = Identity("Controller_localhost_9000", "http://localhost:9000")
+    controller = Controller(
+        identity=identity,
+        settings=ControllerSettings.model_validate({"data_dir": data_dir, **(settings or {})}),
+        catalog=Catalog(store, paths, lambda: ()),
+        files=SegmentFiles(LocalDeepStore(data_dir / "store"), identity),
+        scratch_dir=scratch,
+        clock=SystemClock(),
+        metrics=Metrics("controller", METRICS_BY_ROLE["controller"]),
+        peers=httpx.Client(trust_env=False),
+        async_peers=httpx.AsyncClient(trust_env=False),
+        is_leader=lambda: True,
+        leader=lambda: "Controller_localhost_9000",
+        register_at_leader=never,
+    )
 
-    controller = build("http://localhost:9000")
     scheduler = PeriodicScheduler([], SystemClock(), lambda: True)
     app = build_controller_app(controller, scheduler, access=access or AllowAll(), ready=lambda: None)
     server = serve(app, "127.0.0.1", 0)
@@ -160,23 +162,3 @@ def start_harness(
     for index in range(servers):
         harness.add_instance(f"Server_localhost_{8098 + 100 * index}", ["DefaultTenant_OFFLINE", "DefaultTenant_REALTIME"])
     return harness
-
-
-@pytest.fixture
-def start(tmp_path: Path) -> Iterator[Callable[..., Harness]]:
-    """Start harnesses with options of your own."""
-    started: list[Harness] = []
-
-    def one(**options: Any) -> Harness:
-        started.append(start_harness(tmp_path / f"c{len(started)}", **options))
-        return started[-1]
-
-    yield one
-    for harness in started:
-        harness.http.close()
-        harness.server.stop(5)
-
-
-@pytest.fixture
-def harness(start: Callable[..., Harness]) -> Harness:
-    return start()

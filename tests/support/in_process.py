@@ -71,7 +71,6 @@ class InProcessCluster:
             limits=BrokerLimits(timeout_ms=60_000, hedge_after_ms=60_000),
             clock=CLOCK,
             metrics=BrokerMetrics(Metrics("broker", BROKER_METRICS)),
-            may_read=lambda table: None,
         )
 
     def add_table(self, schema: Schema, config: TableConfig, splits: Sequence[Iterable[pa.RecordBatch]]) -> list[str]:
@@ -99,7 +98,7 @@ class InProcessCluster:
 
     def ask(self, text: str, dialect: Dialect = Dialect.PQL, **fields: Any) -> dict[str, Any]:
         """One query; `fields` are query_options, debug_options, trace."""
-        answer: dict[str, Any] = json.loads(asyncio.run(answer_query(self.broker, Question(text, dialect, **fields))))
+        answer: dict[str, Any] = json.loads(asyncio.run(answer_query(self.broker, Question(text, dialect, **fields), lambda table: None)))
         return answer
 
     def pql(self, text: str, **fields: Any) -> dict[str, Any]:

@@ -74,7 +74,6 @@ class Broker:
     limits: BrokerLimits
     clock: Clock
     metrics: BrokerMetrics
-    may_read: Callable[[str], None]
     numbers: itertools.count[int] = field(default_factory=itertools.count)
     quarantine: dict[str, int] = field(default_factory=dict)
 
@@ -82,7 +81,7 @@ class Broker:
 QUARANTINE_NS = 2_000_000_000
 
 
-async def answer_query(broker: Broker, question: Question, may_read: Callable[[str], None] | None = None) -> bytes:
+async def answer_query(broker: Broker, question: Question, may_read: Callable[[str], None]) -> bytes:
     """Answer one query.
 
     Args:
@@ -103,7 +102,7 @@ async def answer_query(broker: Broker, question: Question, may_read: Callable[[s
         elif not statement.table:
             context = compile_without_table(statement, options)
         else:
-            (may_read or broker.may_read)(statement.table)
+            may_read(statement.table)
             target = broker.catalog.resolve(statement.table, question.dialect)
             envelope.tables_queried = (target.raw_table_name,)
             context = compile_query(

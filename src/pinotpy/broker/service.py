@@ -23,7 +23,6 @@ from pinotpy.cluster.spectator import Spectator
 from pinotpy.cluster.views import Message
 from pinotpy.cluster.zookeeper import ZooKeeperStore
 from pinotpy.config.settings import BrokerSettings
-from pinotpy.errors import AccessDeniedError
 from pinotpy.names import instance_id
 from pinotpy.query.partial import PartialResult
 from pinotpy.rpc.grpc_channel import GrpcChannel
@@ -117,7 +116,6 @@ class BrokerParts:
             limits=BrokerLimits(settings.timeout_ms, settings.response_rows_max),
             clock=equipment.clock,
             metrics=BrokerMetrics(equipment.metrics),
-            may_read=_nobody,
         )
         app = build_app(
             "broker",
@@ -184,7 +182,3 @@ class _BrokerTransitions:
 
     def on_message(self, message: Message) -> None:
         """Refreshes and config changes arrive through the view's watches."""
-
-
-def _nobody(table: str) -> None:
-    raise AccessDeniedError(f"no access check was given for table '{table}'")
