@@ -4,7 +4,7 @@ A dialect gives the operators it knows and how it reads a primary (literal, name
 many arguments; other chains lean to the left. No text, however deep, ends in a RecursionError: brackets nest at most
 DEPTH_MAX deep and finished expressions are at most DEPTH_MAX high (`check_height`).
 
-    precedence   1 OR   2 AND   3 NOT   4 IS   5 = <> < <= > >=   6 BETWEEN IN LIKE   7 + - ||   8 * / %   9 sign
+    precedence   1 OR   2 AND   3 NOT   4 IS   5 = <> < <= > >=   6 BETWEEN IN LIKE   7 + - ||   8 * / %   9 sign   10 [ ]
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pinotpy.pql.cursor import DEPTH_MAX, Cursor
 from pinotpy.pql.lexer import INTEGER, LIST, NUMBER, PQL_LIST_ITEM, SQL_LIST_ITEM, STRING, SYMBOL, Token
 from pinotpy.pql.literals import LONG_MAX, LONG_MIN, NUMBER_CHARACTERS_MAX, integer_literal, negated, string_literal
 
-OR, AND, NOT, IS, COMPARE, MATCH, ADD, MULTIPLY, SIGN = range(1, 10)
+OR, AND, NOT, IS, COMPARE, MATCH, ADD, MULTIPLY, SIGN, INDEX = range(1, 11)
 ANY: Final = OR
 ARITHMETIC: Final = ADD
 
@@ -274,5 +274,4 @@ def check_height(expression: Expression, cursor: Cursor) -> Expression:
         level = [child for node in level if isinstance(node, Call) for child in (*node.args, *((node.filter,) if node.filter is not None else ()))]
         if not level:
             return expression
-    position = level[0].position
-    raise cursor.error(f"expressions nest deeper than {DEPTH_MAX} levels (line {position.line}, column {position.column}); split the query")
+    raise cursor.query.error_at(f"expressions nest deeper than {DEPTH_MAX} levels; split the query", level[0].position)

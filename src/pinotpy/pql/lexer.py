@@ -15,6 +15,7 @@ from pinotpy.errors import ParseError
 from pinotpy.pql.ast import Dialect, Position
 
 TEXT_BYTES_MAX: Final = 2 * 1024 * 1024
+TOKENS_MAX: Final = 200_000
 _EXCERPT_CHARACTERS: Final = 100
 
 WORD: Final = "word"  # unquoted identifier or keyword; text as written
@@ -154,6 +155,8 @@ def tokenize(query: QueryText) -> list[Token]:
         elif kind == HEX:
             value = value[2:-1]
         append(Token(kind, value, offset, end))
+        if len(tokens) > TOKENS_MAX:
+            raise query.error(f"the query text has more than {TOKENS_MAX} words and signs; split the query", offset)
         offset = end
     append(Token(END, "", size, size))
     return tokens

@@ -25,16 +25,14 @@ def java_double_text(value: float) -> str:
         return "Infinity" if value > 0 else "-Infinity"
     if value == 0:
         return "-0.0" if math.copysign(1.0, value) < 0 else "0.0"
-    sign, digits, exponent = Decimal(repr(value)).as_tuple()
+    plain = repr(value)
+    if 1e-3 <= abs(value) < 1e7:
+        return plain  # Python prints these as Java does
+    sign, digits, exponent = Decimal(plain).as_tuple()
     assert isinstance(exponent, int)
     text = "".join(map(str, digits)).rstrip("0") or "0"
     point = len(digits) + exponent  # value = 0.digits * 10^point
-    minus = "-" if sign else ""
-    if 1e-3 <= abs(value) < 1e7:
-        if point <= 0:
-            return f"{minus}0.{'0' * -point}{text}"
-        return f"{minus}{text[:point].ljust(point, '0')}.{text[point:] or '0'}"
-    return f"{minus}{text[0]}.{text[1:] or '0'}E{point - 1}"
+    return f"{'-' if sign else ''}{text[0]}.{text[1:] or '0'}E{point - 1}"
 
 
 def integer_literal(value: int, position: Position) -> Literal:
@@ -50,6 +48,8 @@ def double_literal(value: float, position: Position) -> Literal:
 def decimal_literal(text: str, position: Position) -> Literal:
     """A SQL number with a point or an exponent: a double where that holds it exactly as written, else the exact decimal."""
     value = float(text)
+    if len(text) <= 15 and text.isascii() and not text.isalnum() and "e" not in text and "E" not in text:
+        return double_literal(value, position)  # 15 digits always survive
     exact = Decimal(text)
     if math.isfinite(value) and (exact == Decimal(repr(value)) or exact == Decimal(value)):
         return double_literal(value, position)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pinotpy.errors import ParseError
 from pinotpy.pql.ast import Dialect, Statement
 from pinotpy.pql.cursor import Cursor
 from pinotpy.pql.lexer import QueryText
@@ -15,7 +16,11 @@ def parse_pql(text: str) -> Statement:
     Raises:
         ParseError: (150) with line, column, an excerpt with a caret, what was expected and what was found.
     """
-    return PqlStatementParser(Cursor(QueryText(text, Dialect.PQL))).statement()
+    cursor = Cursor(QueryText(text, Dialect.PQL))
+    try:
+        return PqlStatementParser(cursor).statement()
+    except RecursionError:
+        raise _too_deep(cursor) from None
 
 
 def parse_sql(text: str) -> Statement:
@@ -26,4 +31,13 @@ def parse_sql(text: str) -> Statement:
             multi-stage engine answers, the reference's text and what to write instead.
         InvalidQueryError: (700) FROM with several tables.
     """
-    return SqlStatementParser(Cursor(QueryText(text, Dialect.SQL))).statement()
+    cursor = Cursor(QueryText(text, Dialect.SQL))
+    try:
+        return SqlStatementParser(cursor).statement()
+    except RecursionError:
+        raise _too_deep(cursor) from None
+
+
+def _too_deep(cursor: Cursor) -> ParseError:
+    # Only where the caller's own stack is deep already: DEPTH_MAX levels need about 600 frames.
+    return cursor.error("expressions nest too deeply here; split the query")

@@ -86,7 +86,8 @@ class PqlExpressionParser(ExpressionParser):
         if cursor.word in _MATCHES and self._in_condition:
             return self._match(_MATCHES[cursor.word])
         if token.kind == WORD and cursor.word not in KEYWORDS:
-            return self._name()
+            cursor.take()
+            return self._call(token) if cursor.symbol == "(" else self._name(token)
         if cursor.word == "NOT" and self._in_condition:
             raise cursor.unexpected("a condition", hint="PQL has no NOT before a condition; write <>, NOT IN, NOT BETWEEN or IS NOT NULL")
         raise cursor.unexpected("a column, a function or a literal")
@@ -100,11 +101,8 @@ class PqlExpressionParser(ExpressionParser):
             return inner
         raise cursor.error("expected no brackets around a column or a literal; they group arithmetic and conditions", start)
 
-    def _name(self) -> Expression:
+    def _name(self, token: Token) -> Expression:
         cursor = self.cursor
-        token = cursor.take()
-        if cursor.symbol == "(":
-            return self._call(token)
         name = token.value
         if cursor.symbol == "." and cursor.ahead().kind in (WORD, QUOTED):
             cursor.take()
@@ -114,6 +112,7 @@ class PqlExpressionParser(ExpressionParser):
     def _call(self, name: Token) -> Expression:
         cursor = self.cursor
         cursor.take()
+        outer, self._in_condition = self._in_condition, False
         canonical = canonical_aggregation(name.value)
         args: list[Expression] = []
         if cursor.symbol == "*" and cursor.ahead().value == ")":
@@ -121,12 +120,13 @@ class PqlExpressionParser(ExpressionParser):
         elif cursor.symbol != ")":
             if cursor.word == "DISTINCT" and cursor.ahead().value != "(":
                 raise cursor.error(f"expected an argument, found DISTINCT; write DISTINCTCOUNT(x) for {name.value}(DISTINCT x)")
-            args.append(self.value())
+            args.append(self.expression(ARITHMETIC))
             while cursor.take_symbol(","):
-                args.append(self.value())
+                args.append(self.expression(ARITHMETIC))
         if cursor.symbol != ")":
             raise cursor.unexpected("',' or ')' in the arguments")
         cursor.take()
+        self._in_condition = outer
         if canonical is not None and args:
             args[0] = expression_of_string(args[0])
         return Call(canonical or name.value.lower(), tuple(args), position=cursor.position(name))

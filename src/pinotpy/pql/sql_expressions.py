@@ -12,7 +12,7 @@ from typing import Final
 from pinotpy.errors import ParseError
 from pinotpy.pql.aggregation_names import canonical_aggregation
 from pinotpy.pql.ast import Call, Expression, Identifier, Literal, Star
-from pinotpy.pql.expressions import ADD, IS, MATCH, ExpressionParser
+from pinotpy.pql.expressions import ADD, INDEX, IS, MATCH, ExpressionParser
 from pinotpy.pql.lexer import HEX, LIST, QUOTED, STRING, SYMBOL, WORD, Token
 from pinotpy.pql.literals import boolean_literal, decimal_literal, null_literal, string_literal
 from pinotpy.pql.sql_keywords import EXTRACT_UNITS, MULTI_STAGE, OPERATOR_NAMES, RESERVED, TYPE_NAMES
@@ -31,15 +31,6 @@ class SqlExpressionParser(ExpressionParser):
     # --- primaries -------------------------------------------------------------------------------------------------
 
     def primary(self) -> Expression:
-        expression = self._primary()
-        while self.cursor.symbol == "[":
-            start = self.cursor.take()
-            key = self.expression()
-            self.cursor.expect_symbol("]")
-            expression = Call("item", (expression, key), position=self.cursor.position(start))
-        return expression
-
-    def _primary(self) -> Expression:
         cursor = self.cursor
         literal = self.literal()
         if literal is not None:
@@ -279,7 +270,7 @@ class SqlExpressionParser(ExpressionParser):
     def suffix_precedence(self) -> int:
         cursor = self.cursor
         if not cursor.word:
-            return 0
+            return INDEX if cursor.symbol == "[" else 0
         if cursor.word == "IS":
             return IS
         if cursor.word in ("IN", "BETWEEN", "LIKE", "ILIKE"):
@@ -291,6 +282,10 @@ class SqlExpressionParser(ExpressionParser):
     def suffix(self, left: Expression, precedence: int) -> Expression | None:
         cursor = self.cursor
         start = cursor.token
+        if cursor.take_symbol("["):
+            key = self.expression()
+            cursor.expect_symbol("]")
+            return Call("item", (left, key), position=cursor.position(start))
         if cursor.take_word("IS"):
             return self._is(left, start)
         negative = cursor.take_word("NOT")

@@ -51,9 +51,16 @@ def compile_query(
         raise InvalidQueryError("QueryValidationError: Data source (FROM clause) not found")
     folded = statement.dialect is Dialect.SQL if case_insensitive is None else case_insensitive
     resolver = ColumnResolver(schema, statement.table, case_insensitive=folded)
-    if statement.dialect is Dialect.SQL:
-        return SqlCompiler(statement, resolver, options, null_handling=null_handling).compile()
-    return PqlCompiler(statement, resolver, options, null_handling=False).compile()
+    compiler = (
+        SqlCompiler(statement, resolver, options, null_handling=null_handling)
+        if statement.dialect is Dialect.SQL
+        else PqlCompiler(statement, resolver, options, null_handling=False)
+    )
+    try:
+        return compiler.compile()
+    except RecursionError:
+        # Only where the caller's own stack is deep already: the parser bounds how high expressions are.
+        raise InvalidQueryError("expressions nest too deeply here; split the query") from None
 
 
 def compile_without_table(statement: Statement, options: QueryOptions) -> QueryContext:

@@ -67,21 +67,17 @@ class ColumnResolver:
             column = self.column(expression)
             self._read.setdefault(column.name, column)
             return expression if column.name == expression.name else Identifier(column.name, expression.position)
-        return self._inside(expression, read=True)
+        if not isinstance(expression, Call):
+            return expression
+        condition = None if expression.filter is None else self.resolve(expression.filter)
+        return replace(expression, args=tuple([self.resolve(arg) for arg in expression.args]), filter=condition)
 
     def spell(self, expression: Expression) -> Expression:
         """Like `resolve`, without counting the columns as read: for clauses that are checked and then ignored."""
-        if isinstance(expression, Identifier):
-            column = self.column(expression)
-            return expression if column.name == expression.name else Identifier(column.name, expression.position)
-        return self._inside(expression, read=False)
-
-    def _inside(self, expression: Expression, *, read: bool) -> Expression:
-        if not isinstance(expression, Call):
-            return expression
-        walk = self.resolve if read else self.spell
-        condition = None if expression.filter is None else walk(expression.filter)
-        return replace(expression, args=tuple([walk(arg) for arg in expression.args]), filter=condition)
+        read = dict(self._read)
+        spelled = self.resolve(expression)
+        self._read = read
+        return spelled
 
     def physical_columns(self) -> list[Identifier]:
         """`SELECT *`: the columns sorted by name, capitals first, without virtual ones."""

@@ -298,7 +298,7 @@ def _depends_on(expression: Expression, groups: frozenset[Expression]) -> bool:
         return True
     if not isinstance(expression, Call):
         return False
-    return is_aggregation(expression.name) or all([_depends_on(arg, groups) for arg in expression.args])
+    return is_aggregation(expression.name) or all(_depends_on(arg, groups) for arg in expression.args)
 
 
 def _first_column(expression: Expression, groups: frozenset[Expression]) -> Expression:
