@@ -13,13 +13,21 @@ from pinotpy.clock import Clock
 from pinotpy.cluster.segment_metadata import SegmentZkMetadata
 from pinotpy.config.settings import ControllerSettings
 from pinotpy.controller.catalog import Catalog
-from pinotpy.controller.segment_files import SegmentFiles
 from pinotpy.service.metrics import Metrics
 
 if TYPE_CHECKING:
     from pinotpy.controller.registration import UploadConditions
+    from pinotpy.controller.segment_files import SegmentFiles
 
 DAY_MS = 86_400_000
+
+
+@dataclass(slots=True)
+class Identity:
+    """Name and address of this controller: known once its port is bound, empty before."""
+
+    instance: str = ""
+    url: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +41,7 @@ class Controller:
         register_at_leader: passes a segment's registration on to the leader.
     """
 
-    instance: str
+    identity: Identity
     settings: ControllerSettings
     catalog: Catalog
     files: SegmentFiles
@@ -45,6 +53,11 @@ class Controller:
     is_leader: Callable[[], bool]
     leader: Callable[[], str | None]
     register_at_leader: Callable[[SegmentZkMetadata, UploadConditions], Awaitable[SegmentZkMetadata | None]]
+
+    @property
+    def instance(self) -> str:
+        """`Controller_<host>_<port>`."""
+        return self.identity.instance
 
     @property
     def scheme(self) -> str:

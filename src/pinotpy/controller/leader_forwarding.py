@@ -67,10 +67,10 @@ class LeaderForwarding:
     """The layer. Shared by all requests of one event loop."""
 
     def __init__(
-        self, app: App, leadership: Leadership, answers: IdempotentAnswers, *, instance: str, client: httpx.AsyncClient, pause_s: float = PAUSE_S
+        self, app: App, leadership: Leadership, answers: IdempotentAnswers, *, instance: Callable[[], str], client: httpx.AsyncClient, pause_s: float = PAUSE_S
     ) -> None:
         self._app, self._leadership, self._answers = app, leadership, answers
-        self._instance, self._client, self._pause_s = instance.encode(), client, pause_s
+        self._instance, self._client, self._pause_s = instance, client, pause_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or not changes_state(scope):
@@ -107,7 +107,7 @@ class LeaderForwarding:
 
     async def _forward(self, scope: Scope, body: bytes) -> KeptAnswer:
         headers = [(name, value) for name, value in scope["headers"] if name not in HOP_BY_HOP]
-        headers.append((FORWARDED_BY, self._instance))
+        headers.append((FORWARDED_BY, self._instance().encode()))
         if KEY_HEADER not in dict(headers):
             headers.append((KEY_HEADER, uuid.uuid4().hex.encode()))
         path = scope.get("raw_path") or scope["path"].encode()
@@ -117,7 +117,7 @@ class LeaderForwarding:
         for attempt in range(ATTEMPTS_MAX):
             if attempt:
                 await asyncio.sleep(self._pause_s * attempt * random.uniform(0.5, 1.5))
-            base = self._leadership.leader_url()
+            base = await asyncio.to_thread(self._leadership.leader_url)
             if base is None:
                 continue
             try:

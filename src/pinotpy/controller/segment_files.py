@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import quote
 
+from pinotpy.controller.context import Identity
 from pinotpy.errors import DataError, NotFoundError, OutOfCapacityError
 from pinotpy.fs.deep_store import DeepStore, StoredFile
 from pinotpy.names import check_segment_name, check_table_name, raw_table_name
@@ -29,11 +30,11 @@ class SegmentFiles:
     """Archives of segments by table, segment and CRC. Safe to share between threads, as its store is."""
 
     store: DeepStore
-    base_url: str  # of this controller, as servers reach it
+    identity: Identity  # of this controller, for download URLs
 
     def download_url(self, table: str, segment: str) -> str:
         """Where servers fetch the archive: this controller's REST."""
-        return f"{self.base_url}/segments/{quote(raw_table_name(table), safe='')}/{quote(segment, safe='')}"
+        return f"{self.identity.url}/segments/{quote(raw_table_name(table), safe='')}/{quote(segment, safe='')}"
 
     def put(self, table: str, segment: str, crc: int, archive: Path) -> StoredFile:
         """Store an archive, whole or not at all.

@@ -1,165 +1,13 @@
-"""A controller over the in-memory cluster store and a local deep store, behind a real HTTP server on a free port."""
+"""Harnesses for the controller's tests: see `controller_harness`."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
-import pyarrow as pa
 import pytest
-
-from pinotpy.clock import SystemClock
-from pinotpy.cluster.cluster_setup import create_cluster
-from pinotpy.cluster.memory import MemoryStore, MemoryTree
-from pinotpy.cluster.paths import ClusterPaths
-from pinotpy.cluster.records import ZNRecord
-from pinotpy.cluster.views import InstanceConfig, LiveInstance
-from pinotpy.config.schema import Schema
-from pinotpy.config.settings import ControllerSettings
-from pinotpy.config.table import TableConfig
-from pinotpy.controller.app import build_controller_app
-from pinotpy.controller.catalog import Catalog
-from pinotpy.controller.context import Controller
-from pinotpy.controller.periodic.scheduler import PeriodicScheduler
-from pinotpy.controller.segment_files import SegmentFiles
-from pinotpy.fs.local import LocalDeepStore
-from pinotpy.segment.archive import pack_segment
-from pinotpy.segment.builder import build_segment
-from pinotpy.service.access import AccessControl, AllowAll
-from pinotpy.service.http_server import HttpServer, serve
-from pinotpy.service.metric_catalogue import METRICS_BY_ROLE
-from pinotpy.service.metrics import Metrics
-
-PARTS_SCHEMA: dict[str, Any] = {
-    "schemaName": "parts",
-    "dimensionFieldSpecs": [{"name": "id", "dataType": "INT"}, {"name": "name", "dataType": "STRING"}],
-    "metricFieldSpecs": [{"name": "amount", "dataType": "LONG"}],
-    "dateTimeFieldSpecs": [{"name": "day", "dataType": "INT", "format": "1:DAYS:EPOCH", "granularity": "1:DAYS"}],
-}
-PARTS_TABLE: dict[str, Any] = {
-    "tableName": "parts",
-    "tableType": "OFFLINE",
-    "segmentsConfig": {"timeColumnName": "day", "replication": "2", "segmentPushType": "APPEND"},
-    "tenants": {},
-    "tableIndexConfig": {"loadMode": "MMAP"},
-    "metadata": {"customConfigs": {}},
-}
-
-
-@dataclass
-class Harness:
-    """One controller to talk to, and the cluster behind it."""
-
-    controller: Controller
-    server: HttpServer
-    http: httpx.Client
-    tree: MemoryTree
-    store: MemoryStore
-    paths: ClusterPaths
-    data_dir: Path
-
-    def add_instance(self, name: str, tags: Sequence[str] = (), *, live: bool = True, fields: dict[str, str] | None = None) -> None:
-        _, host, port = name.rsplit("_", 2)
-        config = InstanceConfig(name, host, int(port), tuple(tags), fields or {})
-        self.store.create(self.paths.instance_config(name), config.to_record().to_bytes(), make_parents=True)
-        self.store.create(f"{self.paths.instance(name)}/MESSAGES", make_parents=True)
-        if live:
-            self.store.create(self.paths.live_instance(name), LiveInstance(name, self.store.session_id).to_record().to_bytes(), ephemeral=True)
-
-    def set_external_view(self, resource: str, partitions: dict[str, dict[str, str]]) -> None:
-        path = self.paths.external_view(resource)
-        data = ZNRecord(resource, {}, partitions).to_bytes()
-        if self.store.exists(path) is None:
-            self.store.create(path, data)
-        else:
-            self.store.set(path, data)
-
-    def messages(self, instance: str) -> list[dict[str, str]]:
-        folder = f"{self.paths.instance(instance)}/MESSAGES"
-        return [ZNRecord.from_bytes(self.store.get(f"{folder}/{name}")[0]).simple_fields for name in self.store.children(folder)]
-
-    def files(self) -> list[str]:
-        """Everything below the data folder, but for empty folders."""
-        return sorted(str(path.relative_to(self.data_dir)) for path in self.data_dir.rglob("*") if path.is_file())
-
-    def nodes(self) -> set[str]:
-        return set(self.tree.dump())
-
-    def post_json(self, path: str, document: Any, **params: Any) -> httpx.Response:
-        return self.http.post(path, content=json.dumps(document), headers={"Content-Type": "application/json"}, params=params)
-
-    def add_parts(self, **changes: Any) -> None:
-        """Schema and table `parts`."""
-        assert self.post_json("/schemas", PARTS_SCHEMA).status_code == 200
-        answer = self.post_json("/tables", PARTS_TABLE | changes)
-        assert answer.status_code == 200, answer.text
-
-    def upload(self, archive: Path | bytes, *, headers: dict[str, str] | None = None, **params: Any) -> httpx.Response:
-        content = archive if isinstance(archive, bytes) else archive.read_bytes()
-        return self.http.post("/v2/segments", files={"file": ("s.tar.gz", content)}, params=params, headers=headers or {})
-
-
-def build_parts_segment(folder: Path, name: str = "parts_0", *, amounts: Sequence[int] = (1, 2, 3), first_day: int = 18_000, table: str = "parts") -> Path:
-    """A segment of table `parts` as tar.gz."""
-    schema, config = Schema.from_json(PARTS_SCHEMA), TableConfig.from_json(PARTS_TABLE)
-    batch = pa.RecordBatch.from_pydict(
-        {
-            "id": pa.array(range(len(amounts)), pa.int32()),
-            "name": pa.array([f"n{value}" for value in amounts], pa.string()),
-            "amount": pa.array(list(amounts), pa.int64()),
-            "day": pa.array([first_day + index % 5 for index in range(len(amounts))], pa.int32()),
-        }
-    )
-    target = folder / f"build-{len(list(folder.iterdir())) if folder.exists() else 0}"
-    target.mkdir(parents=True)
-    build_segment(schema, config, [batch], target, name, raw_table_name=table)
-    return pack_segment(target / name, target / "segment.tar.gz")
-
-
-def start_harness(
-    tmp_path: Path, *, access: AccessControl | None = None, servers: int = 2, settings: dict[str, Any] | None = None, tree: MemoryTree | None = None
-) -> Harness:
-    tree = tree or MemoryTree()
-    store = MemoryStore(tree)
-    paths = ClusterPaths("PinotCluster")
-    create_cluster(store, paths)
-    data_dir = tmp_path / "data"
-    scratch = data_dir / "uploads"
-    scratch.mkdir(parents=True)
-
-    async def never(*_: Any) -> None:
-        raise AssertionError("this controller leads")
-
-    def build(base_url: str) -> Controller:
-        return Controller(
-            instance="Controller_localhost_9000",
-            settings=ControllerSettings.model_validate({"data_dir": data_dir, **(settings or {})}),
-            catalog=Catalog(store, paths, lambda: ()),
-            files=SegmentFiles(LocalDeepStore(data_dir / "store"), base_url),
-            scratch_dir=scratch,
-            clock=SystemClock(),
-            metrics=Metrics("controller", METRICS_BY_ROLE["controller"]),
-            peers=httpx.Client(trust_env=False),
-            async_peers=httpx.AsyncClient(trust_env=False),
-            is_leader=lambda: True,
-            leader=lambda: "Controller_localhost_9000",
-            register_at_leader=never,
-        )
-
-    controller = build("http://localhost:9000")
-    scheduler = PeriodicScheduler([], SystemClock(), lambda: True)
-    app = build_controller_app(controller, scheduler, access=access or AllowAll(), ready=lambda: None)
-    server = serve(app, "127.0.0.1", 0)
-    harness = Harness(controller, server, httpx.Client(base_url=server.url, timeout=30, trust_env=False), tree, store, paths, data_dir)
-    harness.add_instance("Controller_localhost_9000", ["controller"])
-    harness.add_instance("Broker_localhost_8099", ["DefaultTenant_BROKER"])
-    for index in range(servers):
-        harness.add_instance(f"Server_localhost_{8098 + 100 * index}", ["DefaultTenant_OFFLINE", "DefaultTenant_REALTIME"])
-    return harness
+from controller_harness import Harness, build_parts_segment, start_harness
 
 
 @pytest.fixture
@@ -173,10 +21,19 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Harness]]:
 
     yield one
     for harness in started:
-        harness.http.close()
-        harness.server.stop(5)
+        harness.close()
 
 
 @pytest.fixture
 def harness(start: Callable[..., Harness]) -> Harness:
     return start()
+
+
+@pytest.fixture
+def segment(tmp_path: Path) -> Callable[..., Path]:
+    """Build a segment of `parts` as tar.gz."""
+
+    def build(name: str = "parts_0", **options: Any) -> Path:
+        return build_parts_segment(tmp_path / "built", name, **options)
+
+    return build

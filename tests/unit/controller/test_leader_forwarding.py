@@ -64,7 +64,9 @@ class LosesReplies(httpx.AsyncBaseTransport):
 
 
 def layer(app: CountingApp, leads: Leads, *, client: httpx.AsyncClient | None = None) -> LeaderForwarding:
-    return LeaderForwarding(app, leads, IdempotentAnswers(ManualClock()), instance="Controller_b_9000", client=client or httpx.AsyncClient(), pause_s=0.001)
+    return LeaderForwarding(
+        app, leads, IdempotentAnswers(ManualClock()), instance=lambda: "Controller_b_9000", client=client or httpx.AsyncClient(), pause_s=0.001
+    )
 
 
 def client_of(app: Any) -> httpx.AsyncClient:

@@ -9,27 +9,11 @@ import tarfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from controller_harness import Harness
 
-if TYPE_CHECKING:
-    from conftest import Harness
-
-    Builder = Callable[..., Path]
-
-
-@pytest.fixture
-def segment(tmp_path: Path, request: pytest.FixtureRequest) -> Builder:
-    """Build a segment of `parts` as tar.gz."""
-    module = request.config.pluginmanager.get_plugin(str(Path(__file__).parent / "conftest.py"))
-    assert module is not None
-
-    def build(name: str = "parts_0", **options: object) -> Path:
-        path: Path = module.build_parts_segment(tmp_path / "built", name, **options)
-        return path
-
-    return build
+Builder = Callable[..., Path]
 
 
 def test_a_segment_is_stored_recorded_and_assigned(harness: Harness, segment: Builder) -> None:

@@ -1,0 +1,226 @@
+"""How a controller is put together, started and stopped.
+
+Start: session with ZooKeeper, base tree of the cluster, REST port, then the cluster is joined and the election begins; the
+controller that leads runs the transition pipeline and the periodic tasks. Stop: the lead is given up first, so that another
+controller takes it while running requests end.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import httpx
+
+from pinotpy import __version__
+from pinotpy.cluster.cluster_setup import create_cluster
+from pinotpy.cluster.leader import LeaderElection
+from pinotpy.cluster.membership import Member
+from pinotpy.cluster.participant import Participant
+from pinotpy.cluster.paths import ClusterPaths
+from pinotpy.cluster.pipeline import TransitionPipeline
+from pinotpy.cluster.process_identity import this_process
+from pinotpy.cluster.segment_metadata import SegmentZkMetadata
+from pinotpy.cluster.store import Check
+from pinotpy.cluster.views import Message
+from pinotpy.cluster.zookeeper import ZooKeeperStore
+from pinotpy.config.settings import ControllerSettings
+from pinotpy.controller.app import build_controller_app
+from pinotpy.controller.catalog import Catalog
+from pinotpy.controller.context import Controller, Identity
+from pinotpy.controller.idempotency import IdempotentAnswers
+from pinotpy.controller.leader_forwarding import LeaderForwarding
+from pinotpy.controller.leadership import ElectedLeadership, register_at_leader
+from pinotpy.controller.periodic.broker_resource import BrokerResourceValidation
+from pinotpy.controller.periodic.retention import RetentionManager
+from pinotpy.controller.periodic.scheduler import PeriodicScheduler
+from pinotpy.controller.periodic.segment_status import SegmentStatusChecker
+from pinotpy.controller.registration import UploadConditions
+from pinotpy.controller.segment_files import SegmentFiles
+from pinotpy.errors import NotLeaderError
+from pinotpy.fs.local import LocalDeepStore
+from pinotpy.names import instance_id
+from pinotpy.service.assembly import Equipment, equip
+from pinotpy.service.daemon import Daemon, Part, run_daemon
+from pinotpy.service.http_server import HttpServer, serve
+from pinotpy.service.joining import connect
+
+LOG = logging.getLogger(__name__)
+
+
+def run_controller(settings: ControllerSettings, ready_file: Path | None = None) -> int:
+    """Run a controller in this process until it is told to stop; return the exit status."""
+    built: list[ControllerParts] = []
+
+    def build(daemon: Daemon) -> Sequence[Part]:
+        built.append(ControllerParts(settings, equip("controller", settings)))
+        return built[0].parts()
+
+    def facts() -> Mapping[str, object]:
+        return built[0].facts()
+
+    return run_daemon("controller", build, ready=facts, ready_file=ready_file)
+
+
+class _NoTransitions:
+    """A controller takes part in the cluster to be seen; it has no states of its own."""
+
+    def on_transition(self, resource: str, partition: str, from_state: str, to_state: str) -> None:
+        LOG.info("transition ignored resource=%s partition=%s from=%s to=%s", resource, partition, from_state, to_state)
+
+    def on_message(self, message: Message) -> None:
+        LOG.info("message ignored subtype=%s resource=%s", message.subtype, message.resource)
+
+
+class ControllerParts:
+    """The parts of one controller; `parts()` in the order of their start."""
+
+    def __init__(self, settings: ControllerSettings, equipment: Equipment) -> None:
+        self.settings, self.equipment = settings, equipment
+        self.identity = Identity()
+        self._paths = ClusterPaths(settings.cluster_name)
+        self._store: ZooKeeperStore | None = None
+        self._http: HttpServer | None = None
+        self._peers: httpx.Client | None = None
+        self._participant: Participant | None = None
+        self._election: LeaderElection | None = None
+        self._pipeline: TransitionPipeline | None = None
+        self._scheduler: PeriodicScheduler | None = None
+        self._leadership: ElectedLeadership | None = None
+
+    def parts(self) -> list[Part]:
+        return [
+            Part("zookeeper", self._connect, self._disconnect),
+            Part("rest", self._start_rest, self._stop_rest),
+            Part("cluster", self._join, self._leave),
+            Part("leader", self._stand, self._resign),
+        ]
+
+    def facts(self) -> Mapping[str, object]:
+        """What the ready line shows."""
+        return {"url": self.identity.url, "instance": self.identity.instance}
+
+    # --- start -----------------------------------------------------------------------------------------------------
+
+    def _connect(self) -> None:
+        self._store = connect(self.settings)
+        create_cluster(self._store, self._paths)
+
+    def _start_rest(self) -> None:
+        settings, equipment = self.settings, self.equipment
+        controller = self._controller()
+        self._scheduler = PeriodicScheduler(
+            [
+                RetentionManager(controller, settings.retention_interval_s),
+                SegmentStatusChecker(controller, settings.status_check_interval_s),
+                BrokerResourceValidation(controller, settings.broker_resource_interval_s),
+            ],
+            equipment.clock,
+            controller.is_leader,
+        )
+        app = build_controller_app(controller, self._scheduler, access=equipment.access, ready=self._not_ready, settings=settings.effective)
+        assert self._leadership is not None
+        app.fastapi.add_middleware(
+            LeaderForwarding,
+            leadership=self._leadership,
+            answers=IdempotentAnswers(equipment.clock),
+            instance=lambda: self.identity.instance,
+            client=controller.async_peers,
+        )
+        self._http = serve(
+            app,
+            settings.host,
+            settings.port,
+            tls=equipment.tls,
+            insecure=settings.insecure,
+            advertised_host=settings.advertised_host,
+            advertised_port=settings.advertised_port,
+            connections_max=settings.http_connections_max,
+        )
+        host, port = settings.advertised_host or settings.host, settings.advertised_port or self._http.port
+        self.identity.url, self.identity.instance = self._http.url, instance_id("Controller", host, port)
+        equipment.metrics.watch("pinotControllerLeader", lambda: float(controller.is_leader()))
+
+    def _controller(self) -> Controller:
+        assert self._store is not None
+        settings, equipment, store = self.settings, self.equipment, self._store
+        scratch = settings.data_dir / "uploads"
+        shutil.rmtree(scratch, ignore_errors=True)  # what a crash left half-received
+        scratch.mkdir(parents=True, exist_ok=True)
+        leadership = self._leadership = ElectedLeadership(store, self._paths, lambda: self._election, equipment.scheme)
+        verify = equipment.peer_verification()
+        self._peers = httpx.Client(headers=equipment.peer_headers(), verify=verify, trust_env=False)
+        async_peers = httpx.AsyncClient(verify=verify, trust_env=False)
+
+        async def register(segment: SegmentZkMetadata, conditions: UploadConditions) -> SegmentZkMetadata | None:
+            return await register_at_leader(leadership, async_peers, equipment.peer_headers(), segment, conditions)
+
+        return Controller(
+            identity=self.identity,
+            settings=settings,
+            catalog=Catalog(store, self._paths, self._fences),
+            files=SegmentFiles(LocalDeepStore(settings.data_dir / "store"), self.identity),
+            scratch_dir=scratch,
+            clock=equipment.clock,
+            metrics=equipment.metrics,
+            peers=self._peers,
+            async_peers=async_peers,
+            is_leader=leadership.is_leader,
+            leader=leadership.leader,
+            register_at_leader=register,
+        )
+
+    def _join(self) -> None:
+        assert self._store is not None
+        member = Member(self.identity.instance, this_process(), {}, owns_port=self.settings.advertised_port is None, version=__version__)
+        self._participant = Participant(self._store, self._paths, member, _NoTransitions(), workers=1, clock=self.equipment.clock)
+        self._participant.start()
+
+    def _stand(self) -> None:
+        assert self._store is not None and self._scheduler is not None
+        clock = self.equipment.clock
+        election = LeaderElection(self._store, self._paths, self.identity.instance, clock=clock, version=__version__)
+        self._pipeline = TransitionPipeline(self._store, self._paths, election, source=self.identity.instance, clock=clock)
+        self._election = election
+        election.step()
+        self._pipeline.start()
+        self._scheduler.start()
+        self.equipment.metrics.set("ready", 1)
+
+    def _fences(self) -> Sequence[Check]:
+        if self._election is None:
+            raise NotLeaderError("this controller is starting: try again in a moment")
+        return self._election.fence()
+
+    def _not_ready(self) -> str | None:
+        if self._election is None or self._participant is None:
+            return "it is starting"
+        if not self._participant.is_live:
+            return "it has no session with ZooKeeper"
+        return None
+
+    # --- stop ------------------------------------------------------------------------------------------------------
+
+    def _resign(self, timeout_s: float) -> None:
+        if self._scheduler is not None:
+            self._scheduler.stop(timeout_s / 2)
+        if self._pipeline is not None:
+            self._pipeline.stop()
+        if self._election is not None:
+            self._election.resign()
+
+    def _leave(self, timeout_s: float) -> None:
+        if self._participant is not None:
+            self._participant.stop(timeout_s)
+
+    def _stop_rest(self, timeout_s: float) -> None:
+        if self._http is not None:
+            self._http.stop(timeout_s)
+        if self._peers is not None:
+            self._peers.close()
+
+    def _disconnect(self, timeout_s: float) -> None:
+        if self._store is not None:
+            self._store.close()
