@@ -1,0 +1,69 @@
+"""What a server does with a query: plan the scan of its segments, run the operator of its kind, give a PartialResult."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from dataclasses import replace
+
+from pinotpy.query.context import QueryContext, QueryKind
+from pinotpy.query.control import QueryControl
+from pinotpy.query.operators.aggregate import run_aggregation
+from pinotpy.query.operators.distinct import run_distinct
+from pinotpy.query.operators.group_by import run_group_by
+from pinotpy.query.operators.selection import run_selection
+from pinotpy.query.partial import PartialResult
+from pinotpy.query.scan import build_scan
+from pinotpy.segment.data_source import Segment
+
+
+def execute(
+    context: QueryContext,
+    segments: Sequence[Segment],
+    control: QueryControl,
+    *,
+    threads: int = 1,
+    executor: Executor | None = None,
+) -> PartialResult:
+    """The answer of these segments to the query, with its statistics.
+
+    Args:
+        threads: at most so many scan at once, the calling one among them; the others come from `executor` (None: one thread).
+
+    Raises:
+        UnknownColumnError, InvalidQueryError, QueryExecutionError: the query does not fit the segments.
+        QueryTimeoutError, QueryCancelledError, MemoryLimitError: the control ended it.
+    """
+    wall, cpu = time.monotonic_ns(), time.thread_time_ns()
+    control.check()
+    wanted = list(segments)
+    if context.kind is QueryKind.SELECTION and not context.order_by and context.filter is None:
+        wanted = _enough(wanted, context.offset + context.limit)
+    allowed = threads if context.options.max_threads is None else min(threads, max(context.options.max_threads, 1))
+    plan = build_scan(context, wanted, control, threads=allowed, executor=executor)
+    match context.kind:
+        case QueryKind.SELECTION:
+            partial = run_selection(plan)
+        case QueryKind.DISTINCT:
+            partial = run_distinct(plan)
+        case QueryKind.AGGREGATION:
+            partial = run_aggregation(plan)
+        case QueryKind.GROUP_BY:
+            partial = run_group_by(plan)
+    control.check()
+    statistics = replace(partial.statistics, num_segments_queried=len(segments), total_docs=sum(segment.num_docs for segment in segments))
+    statistics.num_segments_pruned += len(segments) - len(wanted)
+    statistics.execution_ns += time.monotonic_ns() - wall
+    statistics.cpu_ns += time.thread_time_ns() - cpu
+    partial.statistics = statistics
+    return partial
+
+
+def _enough(segments: list[Segment], num_docs: int) -> list[Segment]:
+    """The first segments that hold `num_docs` docs together; at least one, for the types of its columns."""
+    taken, docs = 0, 0
+    while taken < len(segments) and (docs < num_docs or taken == 0):
+        docs += segments[taken].num_docs
+        taken += 1
+    return segments[:taken]

@@ -1,0 +1,249 @@
+"""SELECT of rows: without ORDER BY the first docs that match, in doc order; with it the docs that sort first.
+
+With ORDER BY three ways, from fast to general: sort keys of fixed types are compared by value in one heap a thread; keys
+with a dictionary everywhere by dict id in one heap a unit; anything else is evaluated outside the kernels in batches of
+selected docs, of which only the best so far are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pinotpy.errors import InvalidQueryError, QueryExecutionError
+from pinotpy.kernels import abi, collect
+from pinotpy.pql.ast import Dialect, Expression, Identifier
+from pinotpy.query.combine import sort_columns
+from pinotpy.query.context import AggregationRef, OrderBy
+from pinotpy.query.operators.rows import columns_of, evaluate_rows, is_number, rows_table
+from pinotpy.query.ordering import SortKey, order_indices
+from pinotpy.query.partial import PartialResult
+from pinotpy.query.plan import ScanPlan, Shape
+from pinotpy.query.result_types import columns_by_name, result_type
+
+Ints = NDArray[np.int64]
+BATCH_DOCS: Final = 1 << 16
+
+
+def run_selection(plan: ScanPlan) -> PartialResult:
+    """Rows o0.. and s0.., sorted and cut to offset + limit.
+
+    Raises: InvalidQueryError for ORDER BY of multi-values; what expressions and the control raise.
+    """
+    context = plan.context
+    outputs = [_plain(column.expression) for column in context.output]
+    keys = [_plain(by.expression) for by in context.order_by]
+    wanted = context.offset + context.limit
+    if not keys:
+        units, docs = _first_docs(plan, wanted)
+        plan.statistics.num_entries_scanned_post_filter += len(docs) * len(columns_of(outputs))
+    else:
+        _check_keys(plan, keys)
+        units, docs = _top_docs(plan, keys, wanted)
+    names, expressions = [f"o{i}" for i in range(len(outputs))], list(outputs)
+    for name, key in zip(sort_columns(context), keys, strict=True):
+        if name not in names:
+            names.append(name)
+            expressions.append(key)
+    return PartialResult(rows_table(plan, names, expressions, evaluate_rows(plan, units, docs, expressions)), plan.statistics)
+
+
+def _plain(expression: Expression | AggregationRef) -> Expression:
+    assert not isinstance(expression, AggregationRef), "a selection has no aggregations"
+    return expression
+
+
+def _check_keys(plan: ScanPlan, keys: Sequence[Expression]) -> None:
+    columns = columns_by_name(plan.context)
+    for key in keys:
+        if not result_type(key, columns).single_value:
+            error = QueryExecutionError if plan.context.dialect is Dialect.PQL else InvalidQueryError
+            raise error(f"ORDER BY needs single values: '{getattr(key, 'name', key)}' is a multi-value column")
+
+
+# --- without ORDER BY ----------------------------------------------------------------------------------------------
+
+
+class Collector:
+    """Docs that a thread collected: the first `wanted`, or all of them batch by batch (wanted 0)."""
+
+    def __init__(self, capacity: int, wanted: int) -> None:
+        self.words = np.zeros(collect.COLLECTOR_WORDS, np.int64)
+        self.units, self.docs = np.empty(capacity, np.int32), np.empty(capacity, np.int32)
+        self.words[collect.CW_CAPACITY], self.words[collect.CW_WANTED] = capacity, wanted
+        self.words[collect.CW_UNITS], self.words[collect.CW_DOCS] = self.units.ctypes.data, self.docs.ctypes.data
+
+    def take(self) -> tuple[Ints, Ints]:
+        """What was collected since the last take: units and docs."""
+        count = int(self.words[collect.CW_COUNT])
+        self.words[collect.CW_COUNT] = 0
+        return self.units[:count].astype(np.int64), self.docs[:count].astype(np.int64)
+
+
+def _first_docs(plan: ScanPlan, wanted: int) -> tuple[Ints, Ints]:
+    if wanted == 0:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    for shape in plan.shapes():
+        shape.emit(collect.collect_docs.address)
+
+    def make_context(thread: int) -> tuple[int, Collector]:
+        units = plan.units[plan.starts[thread] : plan.starts[thread + 1]]
+        capacity = min(wanted, int((units[:, abi.U_HIGH] - units[:, abi.U_LOW]).sum()))
+        plan.control.reserve(capacity * 8)
+        collector = Collector(capacity, wanted)
+        return collector.words.ctypes.data, collector
+
+    taken = [collector.take() for collector in plan.run(make_context).contexts]
+    units, docs = np.concatenate([part[0] for part in taken])[:wanted], np.concatenate([part[1] for part in taken])[:wanted]
+    plan.statistics.num_docs_scanned = len(docs)
+    return units, docs
+
+
+# --- with ORDER BY --------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Tops:
+    """Heaps of the docs that sort first: one a thread, or one a unit."""
+
+    words: Ints  # (heaps, TOP_WORDS)
+    rows: list[NDArray[np.uint64]] = field(default_factory=list)
+
+    def docs(self) -> tuple[Ints, Ints]:
+        """Units and docs of all heaps, ascending."""
+        found = []
+        for words, rows in zip(self.words, self.rows, strict=True):
+            width = int(words[collect.TW_WIDTH])
+            found.append(rows[: int(words[collect.TW_COUNT]) * width].reshape(-1, width)[:, -2:].astype(np.int64))
+        pairs = np.concatenate(found) if found else np.zeros((0, 2), np.int64)
+        pairs = pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
+        return pairs[:, 0], pairs[:, 1]
+
+
+def _top_docs(plan: ScanPlan, keys: Sequence[Expression], wanted: int) -> tuple[Ints, Ints]:
+    context = plan.context
+    columns = columns_by_name(context)
+    names = [key.name for key in keys if isinstance(key, Identifier)]
+    if len(names) == len(keys) and 2 * len(keys) <= collect.KEYS_MAX and plan.segments:
+        by_value = all(is_number(columns[name].data_type) for name in names)
+        by_id = all(bool((plan.metas.of(name)[:, abi.M_CARDINALITY] >= 0).all()) or is_number(columns[name].data_type) for name in names)
+    else:
+        by_value = by_id = False
+    if by_value or by_id:
+        units, docs = _heaps(plan, names, wanted, by_value=by_value)
+    else:
+        units, docs = _in_batches(plan, keys, wanted)
+    units, docs = _best(plan, units, docs, keys, wanted)
+    _count_post_filter(plan, keys, wanted)
+    return units, docs
+
+
+def _best(plan: ScanPlan, units: Ints, docs: Ints, keys: Sequence[Expression], wanted: int) -> tuple[Ints, Ints]:
+    # Ascending (unit, doc) in, so that equal rows keep the order of docs.
+    values = evaluate_rows(plan, units, docs, keys)
+    order = order_indices([SortKey(v, by.ascending, by.nulls_last) for v, by in zip(values, plan.context.order_by, strict=True)], len(docs), wanted)
+    return units[order], docs[order]
+
+
+def _heaps(plan: ScanPlan, names: Sequence[str], wanted: int, *, by_value: bool) -> tuple[Ints, Ints]:
+    sizes = plan.units[:, abi.U_HIGH] - plan.units[:, abi.U_LOW]
+    heap_of_unit = plan.unit_threads() if by_value else np.arange(plan.num_units)
+    num_heaps = plan.num_threads if by_value else plan.num_units
+    docs_of_heap = np.zeros(num_heaps, np.int64)
+    np.add.at(docs_of_heap, heap_of_unit, sizes)
+    tops = _Tops(np.zeros((num_heaps, collect.TOP_WORDS), np.int64))
+    for shape in plan.shapes(names):
+        num_keys = _emit_keys(shape, names, by_value=by_value)
+        heaps = np.unique(heap_of_unit[shape.units])
+        tops.words[heaps, collect.TW_WIDTH] = np.maximum(tops.words[heaps, collect.TW_WIDTH], num_keys + 2)
+        shape.emit(collect.keep_top.address, tops.words.ctypes.data + heap_of_unit[shape.units] * (collect.TOP_WORDS * 8), 0, num_keys)
+    for words, num_docs in zip(tops.words, docs_of_heap.tolist(), strict=True):
+        capacity, width = min(wanted, num_docs), int(words[collect.TW_WIDTH])
+        plan.control.reserve(capacity * width * 8)
+        rows = np.empty(capacity * width, np.uint64)
+        words[collect.TW_CAPACITY], words[collect.TW_ROWS] = capacity, rows.ctypes.data
+        tops.rows.append(rows)
+    plan.run(lambda thread: (0, None))
+    return tops.docs()
+
+
+def _emit_keys(shape: Shape, names: Sequence[str], *, by_value: bool) -> int:
+    """Fill registers 0.. with key words; gives how many there are. A key with nulls has its null flag before it.
+
+    With one heap for several shapes all of them need the same words, so by value the flag is there for every key.
+    """
+    context = shape.plan.context
+    columns = columns_by_name(context)
+    plan: list[tuple[str, OrderBy, bool]] = []
+    for name, by in zip(names, context.order_by, strict=True):
+        if context.null_handling and (by_value or shape.has_nulls(name)):
+            plan.append((name, by, True))
+        plan.append((name, by, False))
+    targets = [shape.allocate() for _ in plan]
+    assert targets == list(range(len(plan))), "key words must lie side by side"
+    for target, (name, by, is_flag) in zip(targets, plan, strict=True):
+        if is_flag:
+            flags = shape.fetch_nulls(name)
+            nulls_last = by.ascending if by.nulls_last is None else by.nulls_last
+            if flags is None:
+                flags = shape.allocate()
+                shape.emit(collect.no_nulls.address, flags)
+            shape.emit(collect.key_of_nulls.address, target, flags, int(not nulls_last))
+            shape.release(flags)
+        else:
+            by_number = is_number(columns[name].data_type) and (by_value or not shape.has_dictionary(name))
+            read = shape.fetch_values(name) if by_number else shape.fetch_ids(name)
+            integral = columns[name].data_type.stored.is_integer
+            function = (collect.key_of_integers if integral else collect.key_of_floats) if by_number else collect.key_of_ids
+            shape.emit(function.address, target, read, int(not by.ascending))
+            shape.release(read)
+    return len(plan)
+
+
+class _BatchSorter:
+    """Collects docs and keeps the best so far, a batch at a time."""
+
+    def __init__(self, plan: ScanPlan, keys: Sequence[Expression], wanted: int) -> None:
+        self.collector = Collector(BATCH_DOCS + abi.BLOCK, 0)
+        self.units, self.docs = np.zeros(0, np.int64), np.zeros(0, np.int64)
+        self._plan, self._keys, self._wanted = plan, keys, wanted
+
+    def flush(self) -> None:
+        units, docs = self.collector.take()
+        units, docs = np.concatenate([self.units, units]), np.concatenate([self.docs, docs])
+        order = np.lexsort((docs, units))
+        best_units, best_docs = _best(self._plan, units[order], docs[order], self._keys, self._wanted)
+        self.units, self.docs = best_units, best_docs
+
+
+def _in_batches(plan: ScanPlan, keys: Sequence[Expression], wanted: int) -> tuple[Ints, Ints]:
+    for shape in plan.shapes():
+        shape.emit(collect.collect_docs.address)
+
+    def make_context(_thread: int) -> tuple[int, _BatchSorter]:
+        sorter = _BatchSorter(plan, keys, wanted)
+        return sorter.collector.words.ctypes.data, sorter
+
+    run = plan.run(make_context, on_flush=_BatchSorter.flush)
+    for sorter in run.contexts:
+        sorter.flush()
+    units, docs = np.concatenate([s.units for s in run.contexts]), np.concatenate([s.docs for s in run.contexts])
+    order = np.lexsort((docs, units))
+    return units[order], docs[order]
+
+
+def _count_post_filter(plan: ScanPlan, keys: Sequence[Expression], wanted: int) -> None:
+    """The reference's counters (pql-live §6): all docs for the sort keys and one more, the rest for kept rows only."""
+    outputs, sorted_by = columns_of([_plain(column.expression) for column in plan.context.output]), columns_of(keys)
+    docs = plan.statistics.num_docs_scanned
+    if outputs <= sorted_by:
+        plan.statistics.num_entries_scanned_post_filter += docs * len(sorted_by)
+        return
+    per_segment = np.zeros(len(plan.segments), np.int64)
+    np.add.at(per_segment, plan.units[:, abi.U_SEGMENT], plan.units[:, abi.U_SELECTED])
+    kept = int(np.minimum(per_segment, wanted).sum())
+    plan.statistics.num_entries_scanned_post_filter += docs * (len(sorted_by) + 1) + kept * len(outputs - sorted_by)
