@@ -173,10 +173,11 @@ class Connection:
             # Only controllers list brokers: this is one.
             brokers, until = {"": [self._unknown]}, float("inf")
         with self._lock:
-            if self._unknown is not None and until != float("inf"):
-                self._controller, self._unknown = self._unknown, None
-            elif until == float("inf"):
+            if until == float("inf"):
                 self._fixed = brokers[""]
+            elif self._unknown is not None:
+                self._controller = self._unknown
+            self._unknown = None
             self._brokers, self._brokers_until = brokers, until
 
 
