@@ -99,7 +99,7 @@ def _predicate(rng: random.Random, table: RandomTable, dialect: str) -> tuple[st
 def _duck_predicate(column: RandomColumn, condition: Any, *, excluded: bool = False) -> str:
     if column.single_value:
         return f"{'NOT ' if excluded else ''}({condition(column.name)})"
-    return f"len(list_filter({column.name}, x -> {condition('x')})) {'= 0' if excluded else '> 0'}"
+    return f"len(list_filter({column.name}, lambda x: {condition('x')})) {'= 0' if excluded else '> 0'}"
 
 
 def _probe(rng: random.Random, column: RandomColumn) -> Any:
@@ -178,6 +178,9 @@ def _duck_aggregation(name: str, column: RandomColumn | None, over_list: bool) -
     match name.removesuffix("MV"):
         case "COUNT":
             return [f"count({value})"]
+        case "DISTINCTCOUNT" if over_list:
+            # As in the reference, this one sees the default of a missing list even under SQL nulls.
+            return [f"count(DISTINCT coalesce({value}, {literal(column, column.default)}))"]
         case "DISTINCTCOUNT":
             return [f"count(DISTINCT {value})"]
         case "SUM" | "AVG":
@@ -191,8 +194,13 @@ def _aggregation(rng: random.Random, table: RandomTable, dialect: str, where: tu
     chosen, over = _aggregations(rng, table)
     ours = f"SELECT {', '.join(_call(a) for a in chosen)} FROM t{_where(where, 0)}"
     parts = [part for name, column in chosen for part in _duck_aggregation(name, column, over is not None)]
-    source = f"t{_where(where, 1)}" if over is None else f"(SELECT unnest({over.name}) AS v FROM t{_where(where, 1)})"
+    source = f"t{_where(where, 1)}" if over is None else f"(SELECT {_spread(over)} AS v FROM t{_where(where, 1)})"
     return Question(dialect, "aggregation", ours, f"SELECT {', '.join(parts)} FROM {source}", aggregations=chosen)
+
+
+def _spread(column: RandomColumn) -> str:
+    """One row a value; a row without a list stays, with a null, so that its group is not lost."""
+    return f"unnest(coalesce({column.name}, [NULL]))"
 
 
 def _call(aggregation: tuple[str, RandomColumn | None]) -> str:
@@ -222,7 +230,7 @@ def _group_by(rng: random.Random, table: RandomTable, dialect: str, where: tuple
     spread = {k.name: f"unnest({k.name})" for k in keys if not k.single_value}
     if spread or over is not None:
         inner = [f"{spread[c.name]} AS {c.name}" if c.name in spread else c.name for c in table.columns if c is not over]
-        inner += [f"unnest({over.name}) AS v"] if over is not None else []
+        inner += [f"{_spread(over)} AS v"] if over is not None else []
         source = f"(SELECT {', '.join(inner)} FROM t{_where(where, 1)})"
     else:
         source = f"t{_where(where, 1)}"

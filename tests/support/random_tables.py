@@ -50,7 +50,7 @@ DEFAULTS: dict[str, Any] = {
 METRIC_DEFAULTS: dict[str, Any] = {"INT": 0, "LONG": 0, "FLOAT": 0.0, "DOUBLE": 0.0, "BIG_DECIMAL": Decimal(0), "BYTES": b""}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class RandomColumn:
     """One column: `pool` is what its cells are drawn from."""
 
