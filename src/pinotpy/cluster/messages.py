@@ -20,9 +20,13 @@ REFRESH_TABLE_CONFIG = "REFRESH_TABLE_CONFIG"
 DELETE_TABLE = "DELETE_TABLE"
 
 
+def new_message_id() -> str:
+    return str(uuid.uuid4())
+
+
 def transition_message(step: Transition, state_model: str, *, source: str, source_session: str, now_ms: int) -> Message:
     """A state transition as the controller of Helix 1.3 writes it."""
-    message_id = str(uuid.uuid4())
+    message_id = new_message_id()
     fields = {
         "CREATE_TIMESTAMP": str(now_ms),
         "FROM_STATE": step.from_state,
@@ -77,7 +81,7 @@ def send_user_message(
     }
     sent = 0
     for instance, session in live_sessions(store, paths, instances).items():
-        message_id = str(uuid.uuid4())
+        message_id = new_message_id()
         message = Message(message_id, {**common, "MSG_ID": message_id, "TGT_NAME": instance, "TGT_SESSION_ID": session})
         sent += _create(store, paths.message(instance, message_id), message)
     return sent

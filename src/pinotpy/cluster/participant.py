@@ -100,7 +100,8 @@ class Participant:
         self._accepted: dict[str, Message] = {}
         self._running: set[tuple[str, str]] = set()
         self._finished: list[str] = []
-        self._session = ""
+        self._session = ""  # whose current states are written
+        self._joined_session = ""  # set when joining was done to its end
         self._cluster_id = ""
         self._is_shutting_down = False
         self._messages_changed = True
@@ -113,7 +114,7 @@ class Participant:
     @property
     def is_live(self) -> bool:
         """Whether the cluster sees this instance, as far as we know."""
-        return bool(self._session) and self._store.state is SessionState.CONNECTED and self._store.session_id == self._session
+        return bool(self._joined_session) and self._store.state is SessionState.CONNECTED and self._store.session_id == self._joined_session
 
     def states(self, resource: str) -> dict[str, str]:
         """partition → state as this instance has it."""
@@ -147,13 +148,13 @@ class Participant:
             self._store.delete(self._paths.current_states(self.instance, self._session), recursive=True)
         except ClusterError as error:
             logger.info("leaving was not written, the session's end will do instance=%s cause=%s", self.instance, error)
-        self._session = ""
+        self._joined_session = ""
 
     def step(self, is_full: bool = True) -> None:
         """One pass: be a member, take messages, write states. Raises ConnectionLostError; the next pass goes on."""
         if self._store.state is not SessionState.CONNECTED:
             return
-        if self._store.session_id != self._session or (is_full and not self._is_announced()):
+        if self._store.session_id != self._joined_session or (is_full and not self._is_announced()):
             self._join()
         if is_full:
             self._messages_changed = True
@@ -180,6 +181,7 @@ class Participant:
         announce_within(self._store, self._paths, self._member, timeout_s=self._announce_timeout_s, clock=self._clock, start_of=self._start_of)
         self._remove_earlier_sessions(session)
         self._messages_changed = True
+        self._joined_session = session
         write_history(self._store, self._paths, self._member, self._clock.now_ms())
         logger.info("joined cluster=%s instance=%s session=%s", self._paths.cluster, self.instance, session)
 
