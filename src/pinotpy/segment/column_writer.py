@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -124,7 +123,7 @@ class _Encoder:
             ascends,
             first,
             last,
-            self._partition(_stored_values(encoded.dictionary)),
+            self._partition(encoded.dictionary),
             buffers,
             longest=_longest(encoded.dictionary),
         )
@@ -139,7 +138,7 @@ class _Encoder:
             width = longest = values.itemsize
             present = values if self.values.nulls is None or not self.spec.single_value else values[~self.values.nulls]
             first_present, last_present = (present.min().item(), present.max().item()) if len(present) else (None, None)
-            partition = self._partition(value.item() for value in np.unique(values)) if self.indexing.num_partitions else None
+            partition = self._partition(np.unique(values)) if self.indexing.num_partitions else None
         else:
             plain = values.cast(pa.large_binary())
             offsets, parts = var_parts(plain)
@@ -151,7 +150,7 @@ class _Encoder:
             longest = int(np.diff(offsets).max(initial=0))
             present_extremes = extremes if self.values.nulls is None or not self.spec.single_value else pc.min_max(plain.filter(pa.array(~self.values.nulls)))
             first_present, last_present = present_extremes["min"].as_py(), present_extremes["max"].as_py()
-            partition = self._partition(_stored_values(plain.unique())) if self.indexing.num_partitions else None
+            partition = self._partition(plain.unique()) if self.indexing.num_partitions else None
         buffers += self._row_buffers()
         metadata = self._metadata(RAW_ENCODING, width, -1, ascends, first, last, partition, buffers, longest=longest)
         return WrittenColumn(metadata, first_present, last_present)
@@ -183,7 +182,7 @@ class _Encoder:
             return None, None
         return _value_at(encoded.dictionary, int(present.min())), _value_at(encoded.dictionary, int(present.max()))
 
-    def _partition(self, distinct: Iterable[Stored]) -> PartitionMetadata | None:
+    def _partition(self, distinct: NDArray[Any] | pa.Array) -> PartitionMetadata | None:
         if not self.indexing.num_partitions:
             return None
         found = partitions_of(self.indexing.partition_function, self.indexing.num_partitions, distinct, self.spec.data_type)
@@ -250,10 +249,6 @@ def var_parts(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], list[NDArray[
 def _value_at(dictionary: NDArray[Any] | pa.Array, dict_id: int) -> Stored:
     value: Stored = dictionary[dict_id].item() if isinstance(dictionary, np.ndarray) else dictionary[dict_id].as_py()
     return value
-
-
-def _stored_values(values: NDArray[Any] | pa.Array) -> Iterable[Stored]:
-    return (value.item() for value in values) if isinstance(values, np.ndarray) else (value.as_py() for value in values)
 
 
 def _longest(dictionary: NDArray[Any] | pa.Array) -> int:

@@ -7,10 +7,16 @@ java.util.Arrays over UTF-8 bytes). All but Modulo hash the value's text: intege
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Stored = int | float | bytes
 
@@ -104,18 +110,44 @@ def partition_of(function_name: str, num_partitions: int, text: str) -> int:
     return _FUNCTIONS[function_name.lower()](text, num_partitions)
 
 
-def partitions_of(function_name: str, num_partitions: int, values: Iterable[Stored], data_type: DataType) -> tuple[int, ...] | None:
-    """Ascending partition ids of distinct values, or None where the function does not apply to one of them: then nothing
-    may be pruned."""
-    found: set[int] = set()
-    for value in values:
-        text = partition_text(value, data_type)
-        if text is None:
-            return None
+def partitions_of(function_name: str, num_partitions: int, values: NDArray[Any] | pa.Array, data_type: DataType) -> tuple[int, ...] | None:
+    """Ascending partition ids of distinct stored values (a numpy array, or Arrow binary or large_binary), or None where the
+    function does not apply to one of them: then nothing may be pruned."""
+    # Imported here: a broker prunes by `partition_of` and needs neither Arrow nor a compiler for it.
+    import pyarrow as pa
+
+    from pinotpy.kernels.text_hashes import bytes_hash_codes, murmur2_texts, string_hash_codes
+
+    texts = _texts(values, data_type)
+    if texts is None:
+        return None
+    name = function_name.lower()
+    if name == "modulo":
         try:
-            found.add(partition_of(function_name, num_partitions, text))
-        except ValueError:
+            numbers = texts.cast(pa.int64()).to_numpy() if isinstance(values, pa.Array) else values.astype(np.int64)
+        except pa.ArrowInvalid:
             return None
-        if len(found) == num_partitions:
-            break
-    return tuple(sorted(found))
+        return tuple(np.unique(numbers % num_partitions).tolist())
+    _, offsets, data = texts.buffers()
+    first = texts.offset
+    ends = np.frombuffer(offsets, np.int64)[first : first + len(texts) + 1] if len(texts) else np.zeros(1, np.int64)
+    hashes = np.empty(len(texts), np.uint32)
+    kernel = {"hashcode": string_hash_codes, "bytearray": bytes_hash_codes}.get(name, murmur2_texts)
+    kernel(ends, np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(1, np.uint8), hashes)
+    if name in ("murmur", "murmur2"):
+        plain = (hashes & np.uint32(0x7FFFFFFF)).astype(np.int64)
+    else:
+        plain = np.abs(hashes.view(np.int32).astype(np.int64))
+        plain[plain == 1 << 31] = 0
+    return tuple(np.unique(plain % num_partitions).tolist())
+
+
+def _texts(values: NDArray[Any] | pa.Array, data_type: DataType) -> pa.Array | None:
+    """`partition_text` of each value, as large_string."""
+    import pyarrow as pa
+
+    if isinstance(values, pa.Array):
+        if data_type is DataType.BYTES:
+            return pa.array([value.as_py().hex() for value in values], pa.large_string())
+        return values.cast(pa.large_binary()).cast(pa.large_string()) if data_type.is_text else None
+    return None if data_type.stored.is_floating else pa.array(values).cast(pa.large_string())

@@ -3,9 +3,11 @@ murmur2 (org.apache.kafka.common.utils.UtilsTest), Java's documented hash codes;
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -58,8 +60,31 @@ def test_values_are_hashed_as_their_text_and_what_has_none_is_not_partitioned() 
     assert partition_text("é".encode(), DataType.STRING) == "é"
     assert partition_text(-5, DataType.LONG) == "-5"
     assert partition_text(1.5, DataType.DOUBLE) is None
-    assert partitions_of("Modulo", 4, [b"no number"], DataType.STRING) is None
-    assert partitions_of("Murmur", 4, [1.5], DataType.DOUBLE) is None
+    assert partitions_of("Modulo", 4, pa.array([b"no number"]), DataType.STRING) is None
+    assert partitions_of("Murmur", 4, np.array([1.5]), DataType.DOUBLE) is None
+
+
+@pytest.mark.parametrize("function", ["Modulo", "Murmur", "HashCode", "ByteArray"])
+def test_many_values_at_once_have_the_partitions_of_each_alone(function: str) -> None:
+    rng = random.Random(function)
+    texts = ["", "polygenelubricants", *("".join(rng.choices("aZ0é߿ࠀ日\uffff\U00010000\U0010ffff", k=rng.randrange(1, 12))) for _ in range(300))]
+    columns: list[tuple[Any, DataType]] = [
+        (np.array([rng.randrange(-(2**63), 2**63) for _ in range(300)]), DataType.LONG),
+        (np.array([-(2**31), -1, 0, 7], np.int32), DataType.INT),
+        (pa.array([b"", b"\xff\x00\x80", *(rng.randbytes(rng.randrange(9)) for _ in range(99))]), DataType.BYTES),
+        (pa.array([str(rng.randrange(-(10**9), 10**9)).encode() for _ in range(99)]), DataType.STRING),
+        (pa.array([text.encode() for text in texts]), DataType.STRING),
+        (pa.array([text.encode() for text in texts], pa.large_binary()).slice(7, 20), DataType.JSON),
+        (pa.array([], pa.binary()), DataType.STRING),
+    ]
+    for values, data_type in columns:
+        plain = values.tolist() if isinstance(values, np.ndarray) else values.to_pylist()
+        try:
+            alone = [partition_of(function, 997, partition_text(value, data_type) or "") for value in plain]
+        except ValueError:
+            assert partitions_of(function, 997, values, data_type) is None
+            continue
+        assert partitions_of(function, 997, values, data_type) == tuple(sorted(set(alone)))
 
 
 @pytest.mark.parametrize("raw", [False, True], ids=["dictionary", "raw"])
