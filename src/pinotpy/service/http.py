@@ -126,7 +126,7 @@ class HttpApp:
             raise
         finally:
             if route.method not in _SAFE_METHODS and status != 403:
-                visit.record("change", route.action, ", ".join(visit.resources) or str(route.target), status)
+                visit.record("change", route.action, ", ".join(str(resource) for resource in visit.resources[:10]) or str(route.target), status)
         needs_check = route.target.kind is TargetKind.IN_HANDLER and response.status_code < 400
         assert visit.checked or not needs_check, f"handler of {route.method} {route.path} answered without asking for a right"
         return response
