@@ -101,7 +101,7 @@ def load(cluster: InProcessCluster, table: str, *, alternative: bool) -> None:
     indexing["noDictionaryColumns"] = [c for c in indexing.get("noDictionaryColumns", []) if c in columns]
     config = TableConfig.from_json(config_document)
     pipeline = RowPipeline(schema, config)
-    batches = [list(read_rows(InputFile(file), format_from_text(kind), pipeline, RowLedger())) for file in files]
+    batches = [list(read_rows(InputFile(file), format_from_text(kind), pipeline, RowLedger(str(file)))) for file in files]
     parts = _splits(table, alternative)
     if parts == 0:
         splits = [[batch for file in batches for batch in file]]
@@ -293,9 +293,8 @@ def test_recorded_answers(recording: Recording, alternative: bool, tmp_path: Pat
                 counts["later functions"] += 1
                 continue
             expected = line["response"]
-            if alternative:
-                if "alt" in line and "response" in line["alt"]:
-                    expected = line["alt"]["response"]
+            if alternative and "alt" in line and "response" in line["alt"]:
+                expected = line["alt"]["response"]
             request = line.get("request") or {}
             fields = {"query_options": request.get("queryOptions", "") or "", "debug_options": request.get("debugOptions", "") or ""}
             ask = cluster.pql if recording.dialect == "pql" else cluster.sql

@@ -127,7 +127,7 @@ class PqlExpressionParser(ExpressionParser):
             raise cursor.unexpected("',' or ')' in the arguments")
         cursor.take()
         self._in_condition = outer
-        if canonical is not None and args:
+        if canonical not in (None, "count") and args:
             args[0] = expression_of_string(args[0])
         return Call(canonical or name.value.lower(), tuple(args), position=cursor.position(name))
 

@@ -1,0 +1,80 @@
+"""Proves how options merge: the text wins over the request, ceilings only lower, bad values are refused, unknown ones kept."""
+
+from __future__ import annotations
+
+import pytest
+
+from pinotpy.errors import InvalidQueryError, ParseError
+from pinotpy.pql.parser import parse_pql, parse_sql
+from pinotpy.query.context import QueryOptions
+from pinotpy.query.options import parse_option_text, query_options
+
+PLAIN = parse_pql("SELECT a FROM t")
+
+
+def test_nothing_given_is_the_default() -> None:
+    assert query_options(PLAIN) == QueryOptions()
+    assert query_options(PLAIN, "", "", trace=None) == QueryOptions()
+
+
+def test_the_text_wins_over_the_request() -> None:
+    statement = parse_sql("SET timeoutMs = 70; SELECT a FROM t OPTION(responseFormat=pql)")
+    options = query_options(statement, "timeoutMs=90;responseFormat=sql;groupByMode=SQL;preserveType=TRUE")
+    assert options.timeout_ms == 70
+    assert not options.response_format_sql
+    assert options.group_by_mode_sql
+    assert options.preserve_type
+
+
+def test_unknown_options_are_kept_and_names_count_letter_by_letter() -> None:
+    options = query_options(PLAIN, "foo=bar;PRESERVETYPE=true;; ;x=")
+    assert options.other == (("foo", "bar"), ("PRESERVETYPE", "true"), ("x", ""))
+    assert not options.preserve_type
+
+
+@pytest.mark.parametrize(("asked", "ceiling", "given"), [(50, 100, 50), (500, 100, 100), (500, None, 500)])
+def test_a_client_may_lower_a_limit_and_never_raise_it(asked: int, ceiling: int | None, given: int) -> None:
+    options = query_options(
+        PLAIN,
+        f"timeoutMs={asked};numGroupsLimit={asked};maxExecutionThreads={asked}",
+        timeout_max_ms=ceiling,
+        num_groups_limit_max=ceiling,
+        threads_max=ceiling,
+    )
+    assert (options.timeout_ms, options.num_groups_limit, options.max_threads) == (given, given, given)
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "abc", "", "1.5", "9223372036854775808", "٣"])
+def test_a_timeout_is_a_positive_whole_number(value: str) -> None:
+    with pytest.raises(InvalidQueryError, match="timeoutMs must be a number between 1 and 2") as caught:
+        query_options(PLAIN, f"timeoutMs={value}")
+    assert caught.value.code == 700
+
+
+@pytest.mark.parametrize("text", ["foo", "a=b=c", "=x", "a=b;c"])
+def test_text_that_is_no_list_of_options_is_refused(text: str) -> None:
+    with pytest.raises(ParseError, match="is not a valid entry") as caught:
+        query_options(PLAIN, text)
+    assert caught.value.code == 150
+    with pytest.raises(ParseError):
+        query_options(PLAIN, "", text)
+
+
+def test_what_is_no_text_is_ignored() -> None:
+    assert query_options(PLAIN, {"timeoutMs": "5"}, 7) == QueryOptions()
+
+
+@pytest.mark.parametrize(("trace", "on"), [(True, True), ("true", True), (1, True), ("yes", False), (0, False), (None, False), ([1], False)])
+def test_trace_is_switched_on_as_the_reference_does(trace: object, on: bool) -> None:
+    assert query_options(PLAIN, trace=trace).trace is on
+
+
+def test_star_trees_are_switched_off_by_debug_options() -> None:
+    assert query_options(PLAIN).use_star_tree
+    assert not query_options(PLAIN, "", "useStarTree=false").use_star_tree
+    assert not query_options(PLAIN, "useStarTree=FALSE", "useStarTree=true").use_star_tree
+
+
+def test_option_text_is_bounded() -> None:
+    with pytest.raises(ParseError, match="at most 65536 characters"):
+        parse_option_text("a=b;" * 20_000, "queryOptions")
