@@ -13,7 +13,8 @@ import pyarrow as pa
 from pinotpy.errors import DataError
 from pinotpy.names import check_segment_name
 from pinotpy.segment import layout
-from pinotpy.segment.column_writer import BufferWriter, WrittenColumn, write_column
+from pinotpy.segment.buffers import BufferWriter
+from pinotpy.segment.column_writer import WrittenColumn, write_column
 from pinotpy.segment.directory import FileDirectory, SegmentDirectory
 from pinotpy.segment.indexing import resolve_indexing
 from pinotpy.segment.metadata import SegmentMetadata, TimeRange, segment_crc

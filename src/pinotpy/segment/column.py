@@ -12,13 +12,13 @@ from pinotpy.data_types import StoredType
 from pinotpy.kernels import abi
 from pinotpy.kernels.packing import unpack
 from pinotpy.segment import layout
+from pinotpy.segment.buffers import ColumnBuffers
 from pinotpy.segment.chunk_codec import decompress_chunks
 from pinotpy.segment.data_source import Dictionary
 from pinotpy.segment.decoded_cache import DECODED
 from pinotpy.segment.dictionary import FixedDictionary, VarDictionary
 from pinotpy.segment.dictionary_encode import id_dtype
 from pinotpy.segment.metadata import DICTIONARY_ENCODING, PACKED_ENCODING, RAW_ENCODING, ColumnMetadata
-from pinotpy.segment.verify import ColumnBuffers
 
 _ENCODING: Final = {DICTIONARY_ENCODING: abi.ENC_DICT, PACKED_ENCODING: abi.ENC_PACKED, RAW_ENCODING: abi.ENC_RAW}
 STORED_WORD: Final = {

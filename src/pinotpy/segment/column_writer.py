@@ -12,14 +12,15 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pinotpy.data_types import default_null_value
-from pinotpy.kernels.csr import inverted_index, sorted_starts
 from pinotpy.kernels.packing import bit_width, pack
 from pinotpy.segment import layout
 from pinotpy.segment.arrow_values import ColumnValues, column_values
-from pinotpy.segment.checksum import crc32c
+from pinotpy.segment.buffers import BufferWriter
 from pinotpy.segment.chunk_codec import CHUNK_BYTES, compress_chunks
 from pinotpy.segment.dictionary_encode import Encoded, encode_bytes, encode_fixed
-from pinotpy.segment.directory import SegmentDraft
+from pinotpy.segment.index.inverted import write_inverted_index
+from pinotpy.segment.index.null_vector import write_null_vector
+from pinotpy.segment.index.sorted import write_sorted_index
 from pinotpy.segment.indexing import ColumnIndexing
 from pinotpy.segment.metadata import DICTIONARY_ENCODING, PACKED_ENCODING, RAW_ENCODING, BufferEntry, ColumnMetadata, PartitionMetadata
 from pinotpy.segment.partition import partitions_of
@@ -31,30 +32,6 @@ Stored = int | float | bytes
 
 # Longer values would bloat the metadata and prune nothing.
 MIN_MAX_BYTES_MAX: Final = 256
-
-
-class BufferWriter:
-    """Appends buffers to one columns file of a draft, aligned, each with the CRC of its bytes and the zeros behind it."""
-
-    def __init__(self, draft: SegmentDraft, file: int = 0) -> None:
-        self._draft = draft
-        self._file = file
-        self.name = layout.COLUMNS if file == 0 else f"{layout.COLUMNS}.{file}"
-        self.size_bytes = layout.COLUMNS_HEADER_BYTES
-        draft.append(self.name, layout.columns_header())
-
-    def append(self, kind: str, *parts: NDArray[Any]) -> BufferEntry:
-        """Write one buffer, given in contiguous parts."""
-        offset, size, crc = self.size_bytes, 0, 0
-        for part in parts:
-            plain = np.ascontiguousarray(part)
-            self._draft.append(self.name, plain)
-            crc = crc32c(plain, crc)
-            size += plain.nbytes
-        padding = bytes(layout.aligned(size) - size)
-        self._draft.append(self.name, padding)
-        self.size_bytes += size + len(padding)
-        return BufferEntry(kind, self._file, offset, size, crc32c(padding, crc))
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,11 +86,10 @@ class _Encoder:
             buffers.append(self.writer.append(layout.FORWARD, ids))
         buffers += self._row_buffers()
         if ascends:
-            buffers.append(self.writer.append(layout.SORTED_STARTS, sorted_starts(ids, cardinality)))
+            buffers += write_sorted_index(self.writer, ids, cardinality)
         elif self.indexing.inverted:
             # A sorted column needs none: its doc ranges answer the same questions.
-            offsets, docs = inverted_index(ids, cardinality, self.values.mv_offsets)
-            buffers += [self.writer.append(layout.INVERTED_OFFSETS, offsets), self.writer.append(layout.INVERTED_DOCS, docs)]
+            buffers += write_inverted_index(self.writer, ids, cardinality, self.values.mv_offsets)
         first, last = (_value_at(encoded.dictionary, 0), _value_at(encoded.dictionary, cardinality - 1)) if cardinality else (None, None)
         first_present, last_present = self._present_range(encoded)
         metadata = self._metadata(
@@ -173,7 +149,7 @@ class _Encoder:
         if self.values.mv_offsets is not None:
             buffers.append(self.writer.append(layout.MV_OFFSETS, self.values.mv_offsets))
         if self.values.nulls is not None:
-            buffers.append(self.writer.append(layout.NULLS, np.packbits(self.values.nulls, bitorder="little")))
+            buffers += write_null_vector(self.writer, self.values.nulls)
         return buffers
 
     def _present_range(self, encoded: Encoded) -> tuple[Stored | None, Stored | None]:

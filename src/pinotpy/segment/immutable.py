@@ -16,12 +16,13 @@ from numpy.typing import NDArray
 
 from pinotpy.errors import SegmentCorruptError, UnknownColumnError
 from pinotpy.segment import layout
+from pinotpy.segment.buffers import ColumnBuffers
 from pinotpy.segment.checksum import crc32c
 from pinotpy.segment.column import ImmutableColumn
 from pinotpy.segment.decoded_cache import DECODED
 from pinotpy.segment.directory import FileDirectory, Fingerprint, SegmentDirectory
 from pinotpy.segment.metadata import SegmentMetadata
-from pinotpy.segment.verify import ColumnBuffers, check_contents, check_file, check_structure
+from pinotpy.segment.verify import check_contents, check_file, check_structure
 
 _log = logging.getLogger(__name__)
 _MARKER_MAX_BYTES = 1 << 20

@@ -20,34 +20,15 @@ from pinotpy.errors import SegmentCorruptError
 from pinotpy.kernels.ordered_bytes import bytes_strictly_ascend
 from pinotpy.kernels.packing import bit_width, packed_max, packed_words
 from pinotpy.segment import layout
+from pinotpy.segment.buffers import ColumnBuffers, Wrong
 from pinotpy.segment.checksum import crc32c
 from pinotpy.segment.dictionary_encode import DICTIONARY_MAX_BYTES, id_dtype
+from pinotpy.segment.index.inverted import check_inverted_index, check_inverted_sizes
+from pinotpy.segment.index.null_vector import check_null_vector, null_vector_sizes
+from pinotpy.segment.index.sorted import check_sorted_index, sorted_index_sizes
 from pinotpy.segment.metadata import DICTIONARY_ENCODING, PACKED_ENCODING, RAW_ENCODING, BufferEntry, ColumnMetadata, SegmentMetadata
 
 _CHUNK_BYTES_MAX = 16 << 20
-
-
-class ColumnBuffers:
-    """Typed read-only views of one column's buffers in mapped files. Only valid after `check_structure`."""
-
-    def __init__(self, column: ColumnMetadata, files: list[NDArray[np.uint8]], location: str) -> None:
-        self._entries = {entry.kind: entry for entry in column.buffers}
-        self._files = files
-        self.location = location
-
-    def __contains__(self, kind: str) -> bool:
-        return kind in self._entries
-
-    def view(self, kind: str, dtype: Any) -> NDArray[Any]:
-        """The buffer as an array of `dtype`."""
-        entry = self._entries[kind]
-        return self._files[entry.file][entry.offset : entry.offset + entry.size_bytes].view(dtype)
-
-    def address(self, kind: str) -> int:
-        """Where the buffer begins in memory."""
-        entry = self._entries[kind]
-        base: int = self._files[entry.file].__array_interface__["data"][0]
-        return base + entry.offset
 
 
 def check_structure(metadata: SegmentMetadata, location: str) -> None:
@@ -94,14 +75,7 @@ def _check_column(column: ColumnMetadata, num_docs: int, file: str) -> None:
             raise wrong("list of buffers", kind, sorted(sizes))
     if (sizes.get(layout.DICTIONARY) or 0) > DICTIONARY_MAX_BYTES and column.data_type.stored is StoredType.VAR:
         raise wrong("size of buffer 'dictionary'", f"<= {DICTIONARY_MAX_BYTES}", sizes[layout.DICTIONARY])
-    if (layout.INVERTED_OFFSETS in sizes) != (layout.INVERTED_DOCS in sizes) or (layout.INVERTED_OFFSETS in sizes and not column.has_dictionary):
-        raise wrong("inverted index", "offsets and docs over a dictionary", sorted(sizes))
-    if layout.INVERTED_OFFSETS in sizes:
-        docs = sizes[layout.INVERTED_DOCS]
-        if sizes[layout.INVERTED_OFFSETS] != 4 * (column.cardinality + 1) or docs % 4 or docs > 4 * column.num_values:
-            raise wrong(
-                "inverted index", f"{column.cardinality + 1} offsets, at most {column.num_values} docs", f"{sizes[layout.INVERTED_OFFSETS]}, {docs} bytes"
-            )
+    check_inverted_sizes(column, sizes, wrong)
     if (column.num_nulls > 0) != (layout.NULLS in sizes):
         raise wrong("null vector", f"one if there are nulls ({column.num_nulls})", sorted(sizes))
     if column.is_sorted and not column.single_value:
@@ -121,15 +95,15 @@ def _fixed_sizes(column: ColumnMetadata, num_docs: int) -> dict[str, int]:
         packed = column.encoding == PACKED_ENCODING
         needed[layout.FORWARD] = 4 * packed_words(column.num_values, column.width) if packed else column.num_values * column.width
         if column.is_sorted:
-            needed[layout.SORTED_STARTS] = 4 * (column.cardinality + 1)
+            needed |= sorted_index_sizes(column.cardinality)
     if not column.single_value:
         needed[layout.MV_OFFSETS] = 4 * (num_docs + 1)
     if column.num_nulls:
-        needed[layout.NULLS] = -(-num_docs // 8)
+        needed |= null_vector_sizes(num_docs)
     return needed
 
 
-def _raw_sizes(column: ColumnMetadata, sizes: dict[str, int], wrong: Any) -> dict[str, int]:
+def _raw_sizes(column: ColumnMetadata, sizes: dict[str, int], wrong: Wrong) -> dict[str, int]:
     stored = column.data_type.stored
     width = stored.numpy.itemsize if stored.is_fixed else 1
     if column.width != width:
@@ -191,10 +165,7 @@ def _check_values(column: ColumnMetadata, num_docs: int, buffers: ColumnBuffers)
             raise wrong("multi-value offsets", f"ascending from 0 to {column.num_values}", f"{offsets[:1]}…{offsets[-1:]}")
         if int(lengths.max(initial=0)) != column.max_values_per_doc:
             raise wrong("number of values a row", column.max_values_per_doc, int(lengths.max(initial=0)))
-    if layout.NULLS in buffers:
-        bits = np.unpackbits(buffers.view(layout.NULLS, np.uint8), bitorder="little")
-        if int(bits[:num_docs].sum()) != column.num_nulls or bits[num_docs:].any():
-            raise wrong("null bits", f"{column.num_nulls} nulls", int(bits.sum()))
+    check_null_vector(buffers, num_docs, column.num_nulls, wrong)
     if not column.has_dictionary:
         _check_raw(column, buffers, wrong)
         return
@@ -217,7 +188,7 @@ def _check_values(column: ColumnMetadata, num_docs: int, buffers: ColumnBuffers)
     _check_ids(column, buffers, wrong)
 
 
-def _check_ids(column: ColumnMetadata, buffers: ColumnBuffers, wrong: Any) -> None:
+def _check_ids(column: ColumnMetadata, buffers: ColumnBuffers, wrong: Wrong) -> None:
     num_docs = column.num_values if column.single_value else len(buffers.view(layout.MV_OFFSETS, np.uint32)) - 1
     if column.encoding == PACKED_ENCODING:
         largest = int(packed_max(buffers.view(layout.FORWARD, np.uint32), column.width, column.num_values))
@@ -227,18 +198,11 @@ def _check_ids(column: ColumnMetadata, buffers: ColumnBuffers, wrong: Any) -> No
     if largest >= column.cardinality:
         raise wrong("dict ids", f"below {column.cardinality}", largest)
     if column.is_sorted:
-        starts = buffers.view(layout.SORTED_STARTS, np.uint32)
-        if starts[0] != 0 or int(starts[-1]) != num_docs or (starts[1:] < starts[:-1]).any():
-            raise wrong("doc ranges of the sorted index", f"ascending from 0 to {num_docs}", f"{starts[:1]}…{starts[-1:]}")
-    if layout.INVERTED_OFFSETS in buffers:
-        offsets, docs = buffers.view(layout.INVERTED_OFFSETS, np.uint32), buffers.view(layout.INVERTED_DOCS, np.int32)
-        if offsets[0] != 0 or int(offsets[-1]) != len(docs) or (offsets[1:] < offsets[:-1]).any():
-            raise wrong("offsets of the inverted index", f"ascending from 0 to {len(docs)}", f"{offsets[:1]}…{offsets[-1:]}")
-        if len(docs) and (int(docs.min()) < 0 or int(docs.max()) >= num_docs):
-            raise wrong("docs of the inverted index", f"in [0, {num_docs})", f"{docs.min()}…{docs.max()}")
+        check_sorted_index(buffers, num_docs, wrong)
+    check_inverted_index(buffers, num_docs, wrong)
 
 
-def _check_raw(column: ColumnMetadata, buffers: ColumnBuffers, wrong: Any) -> None:
+def _check_raw(column: ColumnMetadata, buffers: ColumnBuffers, wrong: Wrong) -> None:
     stored = column.data_type.stored
     forward = buffers.view(layout.FORWARD, np.uint8)
     if stored.is_fixed:
@@ -261,12 +225,12 @@ def _check_raw(column: ColumnMetadata, buffers: ColumnBuffers, wrong: Any) -> No
             raise wrong("chunk table", f"ascending from 0 to {len(forward)}", f"{table[:1]}…{table[-1:]}")
 
 
-def _check_offsets(offsets: NDArray[Any], size: int, what: str, wrong: Any) -> None:
+def _check_offsets(offsets: NDArray[Any], size: int, what: str, wrong: Wrong) -> None:
     if offsets[0] != 0 or int(offsets[-1]) != size or (offsets[1:] < offsets[:-1]).any():
         raise wrong(what, f"ascending from 0 to {size}", f"{offsets[:1]}…{offsets[-1:]}")
 
 
-def _check_text(column: ColumnMetadata, data: NDArray[np.uint8], offsets: NDArray[Any], wrong: Any) -> None:
+def _check_text(column: ColumnMetadata, data: NDArray[np.uint8], offsets: NDArray[Any], wrong: Wrong) -> None:
     if not column.data_type.is_text:
         return
     text_type = pa.string() if offsets.dtype.itemsize == 4 else pa.large_string()

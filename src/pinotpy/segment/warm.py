@@ -19,6 +19,8 @@ def warm_segment_kernels() -> None:
     """Build, open and search a segment of four rows in memory; called by a daemon before it says that it is ready."""
     fields = [{"name": name, "dataType": data_type} for name, data_type in _TYPES.items()] + [{"name": "list", "dataType": "INT", "singleValueField": False}]
     schema = Schema.from_json({"schemaName": "warm", "dimensionFieldSpecs": fields})
+    functions = {"text": "Murmur", "raw": "HashCode", "number": "ByteArray"}
+    partitions = {name: {"functionName": function, "numPartitions": 2} for name, function in functions.items()}
     config = TableConfig.from_json(
         {
             "tableName": "warm",
@@ -26,7 +28,11 @@ def warm_segment_kernels() -> None:
             "segmentsConfig": {"replication": "1"},
             "tenants": {},
             "metadata": {},
-            "tableIndexConfig": {"noDictionaryColumns": ["raw"], "invertedIndexColumns": ["number", "list"]},
+            "tableIndexConfig": {
+                "noDictionaryColumns": ["raw"],
+                "invertedIndexColumns": ["number", "list"],
+                "segmentPartitionConfig": {"columnPartitionMap": partitions},
+            },
             "fieldConfigList": [{"name": "packed", "properties": {"dictIdEncoding": "FIXED_BIT"}}],
         }
     )
