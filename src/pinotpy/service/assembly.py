@@ -8,6 +8,7 @@ from typing import Any
 from pinotpy.clock import Clock, SystemClock
 from pinotpy.config.settings import ProcessSettings
 from pinotpy.service.access import CLUSTER_TOKEN_HEADER, AccessControl, AllowAll, UsersFileAccess, read_cluster_token
+from pinotpy.service.http_server import check_query_binding
 from pinotpy.service.logs import configure_logs
 from pinotpy.service.metric_catalogue import METRICS_BY_ROLE
 from pinotpy.service.metrics import Metrics
@@ -45,6 +46,8 @@ def equip(role: str, settings: ProcessSettings) -> Equipment:
     configure_logs(level=settings.log_level)
     token = read_cluster_token(settings.cluster_token_file) if settings.cluster_token_file else None
     clock = SystemClock()
+    if role == "server":
+        check_query_binding(settings.host, token, insecure=settings.insecure)
     access: AccessControl = (
         UsersFileAccess(settings.auth_users_file, cluster_token=token, clock=clock) if settings.auth_users_file else AllowAll(cluster_token=token)
     )

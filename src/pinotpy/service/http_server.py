@@ -54,6 +54,12 @@ def check_binding(host: str, *, is_open: bool, insecure: bool) -> None:
         raise StartError(f"refusing to listen on '{host}' without access control: give a users file and a cluster token, bind 127.0.0.1, or pass --insecure")
 
 
+def check_query_binding(host: str, cluster_token: str | None, *, insecure: bool) -> None:
+    """Raise StartError if the query port of `host` could be called from elsewhere by anybody."""
+    if cluster_token is None and not insecure and not is_loopback(host):
+        raise StartError(f"refusing to take queries on '{host}' without a cluster token: give a cluster token file, bind 127.0.0.1, or pass --insecure")
+
+
 def bind(host: str, port: int) -> socket.socket:
     """A listening socket; port 0 picks one. Raises StartError if the port is taken or the host is not ours."""
     try:

@@ -21,7 +21,7 @@ from pinotpy.service import http_protocol, http_server, users_file
 from pinotpy.service.access import AllowAll, UsersFileAccess, add_user
 from pinotpy.service.errors import StartError
 from pinotpy.service.http import HttpApp, walk_routes
-from pinotpy.service.http_server import bind, check_binding, serve
+from pinotpy.service.http_server import bind, check_binding, check_query_binding, serve
 from pinotpy.service.metric_catalogue import BROKER_METRICS
 from pinotpy.service.metrics import Metrics
 from pinotpy.service.rights import ALL_RIGHTS, Action, Rights
@@ -424,6 +424,14 @@ def test_other_addresses_than_loopback_need_access_control_or_insecure() -> None
         check_binding(host, is_open=False, insecure=False)
     for host in ("127.0.0.1", "127.1.2.3", "localhost", "::1", "[::1]"):
         check_binding(host, is_open=True, insecure=False)
+
+
+def test_the_query_port_needs_a_cluster_token_on_other_addresses_than_loopback() -> None:
+    with pytest.raises(StartError, match="cluster token"):
+        check_query_binding("10.1.2.3", None, insecure=False)
+    check_query_binding("10.1.2.3", "t" * 32, insecure=False)
+    check_query_binding("10.1.2.3", None, insecure=True)
+    check_query_binding("127.0.0.1", None, insecure=False)
 
 
 def test_a_taken_port_is_told_in_one_sentence() -> None:
