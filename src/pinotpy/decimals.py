@@ -55,4 +55,5 @@ def decode_decimal(data: bytes) -> Decimal:
     stripped = number.normalize(_CONTEXT)
     if stripped.as_tuple().exponent > 0:  # type: ignore[operator]
         stripped = stripped.quantize(Decimal(1), context=_CONTEXT) if stripped.adjusted() < 100 else stripped
-    return -stripped if data[0] == _NEGATIVE else stripped
+    # copy_negate, since a minus rounds to the 28 digits of the default context
+    return stripped.copy_negate() if data[0] == _NEGATIVE else stripped
