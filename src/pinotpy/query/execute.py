@@ -67,3 +67,10 @@ def _enough(segments: list[Segment], num_docs: int) -> list[Segment]:
         docs += segments[taken].num_docs
         taken += 1
     return segments[:taken]
+
+
+def warm() -> None:
+    """Compile, or load from the cache, everything that queries run; a daemon calls this before it reports ready."""
+    from pinotpy.query.warm import warm as warm_queries
+
+    warm_queries()

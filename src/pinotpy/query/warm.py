@@ -1,0 +1,81 @@
+"""Everything that a first query would have to compile, run once on tiny segments before a daemon says that it is ready."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any, Final
+
+import pyarrow as pa
+
+from pinotpy.config.schema import Schema
+from pinotpy.config.table import TableConfig
+from pinotpy.data_types import DataType
+from pinotpy.decimals import encode_decimal
+from pinotpy.kernels import merge, numbering
+from pinotpy.pql.parser import parse_pql, parse_sql
+from pinotpy.query.combine import merge_partials
+from pinotpy.query.compile import compile_query
+from pinotpy.query.context import QueryOptions
+from pinotpy.query.control import QueryControl
+from pinotpy.query.execute import execute
+from pinotpy.query.reduce import reduce_partials
+from pinotpy.segment.builder import build_segment_into
+from pinotpy.segment.directory import MemoryDirectory
+from pinotpy.segment.immutable import open_segment
+
+_TYPES: Final = (DataType.INT, DataType.LONG, DataType.FLOAT, DataType.DOUBLE, DataType.STRING, DataType.BIG_DECIMAL)
+_VALUES: Final[dict[DataType, list[Any]]] = {
+    DataType.STRING: ["a", "b", None, "d"],
+    DataType.BIG_DECIMAL: [encode_decimal(Decimal(1)), encode_decimal(Decimal(2)), None, encode_decimal(Decimal(4))],
+}
+_SQL: Final = (
+    "SELECT COUNT(*), SUM({n}), MIN({n}), MAX({n}), AVG({n}), MINMAXRANGE({n}), DISTINCTCOUNT({n}) FROM warm WHERE {n} > 1 AND {n} IN (1, 2, 4) OR {n} IS NULL",
+    "SELECT {n}, COUNT(*), SUM({n}), MAX({n}), DISTINCTCOUNT({n}) FROM warm WHERE {n} <> 3 GROUP BY {n} ORDER BY {n}",
+    "SELECT * FROM warm WHERE {n} NOT IN (7, 8) ORDER BY {n} DESC, s LIMIT 2",
+)
+_TEXT_SQL: Final = (
+    "SELECT {t}, COUNT(*), DISTINCTCOUNT({t}) FROM warm WHERE {t} IN ('a', 'b') OR {t} > 'c' OR {t} LIKE 'a%' GROUP BY {t}, d ORDER BY {t}",
+    "SELECT DISTINCT {t} FROM warm WHERE {t} = 'a' ORDER BY {t} LIMIT 3",
+    "SELECT {t} FROM warm ORDER BY {t}, d LIMIT 2",
+)
+_PQL: Final = ("SELECT COUNT(*), SUM(raw_d) FROM warm WHERE mv = 2 GROUP BY mv TOP 5", "SELECT s, mv FROM warm LIMIT 2")
+
+
+def warm() -> None:
+    """Build two segments of four rows in memory, of every stored type with and without dictionary, and query them."""
+    columns = {data_type.value[0].lower(): data_type for data_type in _TYPES}
+    plain = [{"name": name, "dataType": data_type.value} for name, data_type in columns.items()]
+    raw = [{"name": f"raw_{name}", "dataType": data_type.value} for name, data_type in columns.items()]
+    schema = Schema.from_json({"schemaName": "warm", "dimensionFieldSpecs": [*plain, *raw, {"name": "mv", "dataType": "INT", "singleValueField": False}]})
+    config = TableConfig.from_json(
+        {
+            "tableName": "warm",
+            "tableType": "OFFLINE",
+            "segmentsConfig": {"replication": "1"},
+            "tenants": {},
+            "metadata": {},
+            "tableIndexConfig": {"noDictionaryColumns": [item["name"] for item in raw], "invertedIndexColumns": ["s", "mv"], "nullHandlingEnabled": True},
+        }
+    )
+    values = {name: pa.array(_VALUES.get(data_type, [1, 2, None, 4]), data_type.arrow) for name, data_type in columns.items()}
+    batch = pa.record_batch(values | {f"raw_{name}": array for name, array in values.items()} | {"mv": pa.array([[1, 2], [2], [1], [3]], pa.list_(pa.int32()))})
+    segments = []
+    for name in ("warm_0", "warm_1"):
+        directory = MemoryDirectory(name)
+        build_segment_into(directory, schema, config, [batch], name)
+        segments.append(open_segment(directory))
+    numbers = [name for name, data_type in columns.items() if data_type.stored.is_fixed]
+    texts = [text.format(n=prefix + name) for name in numbers for prefix in ("", "raw_") for text in _SQL]
+    texts += [text.format(t=name) for name in ("s", "raw_s") for text in _TEXT_SQL]
+    statements = [parse_sql(text) for text in texts] + [parse_pql(text) for text in _PQL]
+    try:
+        for statement in statements:
+            for null_handling in (False, True):
+                context = compile_query(statement, schema, QueryOptions(), null_handling=null_handling)
+                partials = [execute(context, segments[i:], QueryControl()) for i in range(2)]
+                reduce_partials(context, merge_partials(context, partials))
+    finally:
+        for segment in segments:
+            segment.close()
+    numbering.warm()
+    merge.warm()
