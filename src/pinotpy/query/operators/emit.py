@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pinotpy.functions.spec import DistributionPlan, SlotPlan, Values
+from pinotpy.functions.spec import SlotPlan, Values
 from pinotpy.kernels import abi, distributions, fetch, updates, walk
-from pinotpy.pql.ast import Call, Identifier, Literal, Star
-from pinotpy.query.operators.layout import AggregationLayout, Layout, columns_in
+from pinotpy.pql.ast import Call, Expression, Identifier, Literal, Star
+from pinotpy.query.context import Filter
+from pinotpy.query.operators.layout import AggregationLayout, Layout
 from pinotpy.query.operators.sources import Source, Sources, fetch_ids, fetch_nulls, fetch_values
 from pinotpy.query.plan import Shape
 from pinotpy.query.program import Instructions
@@ -20,66 +22,134 @@ NO_REGISTER = -1
 
 def emit_updates(shape: Shape, layout: Layout, groups: int, sources: Sources) -> None:
     """Append the updates of all aggregations. `groups`: register of group numbers, NO_REGISTER for one group."""
+    emitter = _Emitter(shape, groups, sources)
     shape.emit(updates.count_rows.address if groups >= 0 else updates.count_rows_single.address, groups)
-    later = [name for entry in layout.aggregations for name in columns_in(entry.source)]
-    for index, entry in enumerate(layout.aggregations):
-        own = columns_in(entry.source)
-        del later[: len(own)]
+    # Those that read the same stand together, so that registers can be given back after the last of them.
+    inputs = list(dict.fromkeys(_inputs(entry) for entry in layout.aggregations))
+    order = sorted(enumerate(layout.aggregations), key=lambda item: inputs.index(_inputs(item[1])))
+    for place, (index, entry) in enumerate(order):
         if entry.walks:
-            _emit_walk(shape, index, entry, groups, sources)
+            emitter.walk(index, entry)
         else:
-            _emit_plain(shape, index, entry, groups, sources, keep=bool(set(own) & set(later)))
+            emitter.update(index, entry)
+        emitter.settle(order[place + 1][1] if place + 1 < len(order) else None)
 
 
-def _emit_plain(shape: Shape, index: int, entry: AggregationLayout, groups: int, sources: Sources, *, keep: bool) -> None:
-    skip, skip_is_own = _skip_flags(shape, entry, sources)
-    if entry.seen_word:
-        shape.emit(_form(groups, updates.count_values.address, updates.count_values_single.address), groups, 0, entry.seen_word, skip)
-    if isinstance(entry.plan, SlotPlan):
-        for update in entry.plan.updates:
-            register = _values(shape, entry, sources, update.values)
-            shape.emit(_form(groups, update.grouped, update.single), groups, register, entry.first_word + update.word, skip)
-            if not keep and update is entry.plan.updates[-1] and register != groups:
-                shape.release(register)
-    else:
-        _emit_distribution(shape, index, entry, groups, skip, sources)
-    if skip_is_own:
-        shape.release(skip)
+def _inputs(entry: AggregationLayout) -> tuple[Filter | None, Expression]:
+    return entry.aggregation.filter, entry.source
 
 
-def _form(groups: int, grouped: int, single: int) -> int:
-    return grouped if groups >= 0 else single
+class _Emitter:
+    """Emits updates into one shape; `_held` are the registers with inputs of the aggregation at hand."""
 
+    def __init__(self, shape: Shape, groups: int, sources: Sources) -> None:
+        self.shape, self.groups, self.sources = shape, groups, sources
+        self._held: dict[tuple[str, Filter | Expression | tuple[Filter | None, Expression]], int] = {}
 
-def _skip_flags(shape: Shape, entry: AggregationLayout, sources: Sources) -> tuple[int, bool]:
-    """Register of flags of rows that do not count (NO_REGISTER: all count), and whether it is this aggregation's alone."""
-    if not entry.flagged:
-        return NO_REGISTER, False
-    nulls = NO_REGISTER
-    if shape.plan.context.null_handling and entry.function.null_aware and isinstance(entry.source, Identifier | Call):
-        nulls = fetch_nulls(shape, _source(shape, entry, sources))
-    if entry.aggregation.filter is None:
-        return nulls, False
-    counts = shape.fetch_filter(entry.aggregation.filter)
-    out = shape.allocate()
-    shape.emit(updates.skip_flags.address, out, nulls, counts)
-    return out, True
+    def settle(self, following: AggregationLayout | None) -> None:
+        """Give back the registers that the next aggregation does not read."""
+        wanted = set() if following is None else {following.source, following.aggregation.filter, _inputs(following)}
+        for key, register in list(self._held.items()):
+            if key[1] not in wanted:
+                del self._held[key]
+                if register not in (self.groups, NO_REGISTER) and register not in self._held.values():
+                    self.shape.release(register)
 
+    def update(self, index: int, entry: AggregationLayout) -> None:
+        """An aggregation that sees one value a row."""
+        skip = self._skip(entry)
+        if entry.seen_word:
+            self._emit_count(entry, self.groups, skip)
+        if isinstance(entry.plan, SlotPlan):
+            for update in entry.plan.updates:
+                register = self._values(entry, update.values)
+                self.shape.emit(self._form(update.grouped, update.single), self.groups, register, entry.first_word + update.word, skip)
+            return
+        assert entry.argument.data_type is not None
+        source = None if isinstance(entry.source, Literal | Star) else self._source(entry)
+        self.sources.note(index, self.shape, source)
+        if source is not None and source.by_id:
+            ids = self._hold("ids", entry.source, lambda: fetch_ids(self.shape, source))
+            self.shape.emit(distributions.add_ids.address, self.groups, ids, entry.distribution, skip)
+            return
+        kind = Values.DOUBLE if entry.argument.data_type.stored.is_floating else Values.LONG
+        self.shape.emit(distributions.add_values.address, self.groups, self._values(entry, kind), entry.distribution, skip)
 
-def _source(shape: Shape, entry: AggregationLayout, sources: Sources) -> Source:
-    assert entry.argument.data_type is not None
-    return sources.of(shape, entry.source, entry.argument.data_type)
+    def walk(self, index: int, entry: AggregationLayout) -> None:
+        """An aggregation that sees every value of a multi-value column: a program of its own (kernels/walk.py)."""
+        assert isinstance(entry.source, Identifier), "only columns are multi-valued"
+        shape, column = self.shape, entry.source.name
+        skip = self._skip(entry)
+        lane_groups, entries, register = shape.allocate(), shape.allocate(), shape.allocate()
+        own_groups = lane_groups if self.groups >= 0 else NO_REGISTER
+        inner = Instructions()
+        count = self._form(updates.count_values.address, updates.count_values_single.address)
+        inner.append(count, (own_groups, 0, entry.seen_word, NO_REGISTER))
+        if isinstance(entry.plan, SlotPlan):
+            if entry.plan.updates:
+                inner.append(fetch.fetch_values.address, (register, shape.meta(column), entries + 1))
+            for update in entry.plan.updates:
+                inner.append(self._form(update.grouped, update.single), (own_groups, register, entry.first_word + update.word, NO_REGISTER))
+        else:
+            source = self._source(entry)
+            self.sources.note(index, shape, source)
+            inner.append(fetch.fetch_ids.address if source.by_id else fetch.fetch_values.address, (register, source.metas, entries + 1))
+            add = distributions.add_ids.address if source.by_id else distributions.add_values.address
+            inner.append(add, (own_groups, register, entry.distribution, NO_REGISTER))
+        program = inner.assemble(shape.num_units)
+        shape.plan.keep_alive.append(program)
+        addresses = program.ctypes.data + np.arange(shape.num_units, dtype=np.int64) * program.strides[0]
+        shape.emit(walk.walk.address, shape.meta(column), self.groups, lane_groups, entries, skip, addresses, len(inner))
+        for own in (lane_groups, entries, register):
+            shape.release(own)
 
+    def _form(self, grouped: int, single: int) -> int:
+        return grouped if self.groups >= 0 else single
 
-def _values(shape: Shape, entry: AggregationLayout, sources: Sources, kind: Values) -> int:
-    """Register with the argument's 64-bit values."""
-    if kind is Values.NOTHING or isinstance(entry.source, Star):
-        return 0
-    if isinstance(entry.source, Literal):
-        register = shape.allocate()
-        shape.emit(updates.fill.address, register, literal_word(entry.source, kind))
+    def _emit_count(self, entry: AggregationLayout, groups: int, skip: int) -> None:
+        count = self._form(updates.count_values.address, updates.count_values_single.address)
+        self.shape.emit(count, groups, 0, entry.seen_word, skip)
+
+    def _source(self, entry: AggregationLayout) -> Source:
+        assert entry.argument.data_type is not None
+        return self.sources.of(self.shape, entry.source, entry.argument.data_type)
+
+    def _hold(self, kind: str, what: Filter | Expression | tuple[Filter | None, Expression], make: Callable[[], int]) -> int:
+        if (kind, what) not in self._held:
+            self._held[kind, what] = make()
+        return self._held[kind, what]
+
+    def _values(self, entry: AggregationLayout, kind: Values) -> int:
+        """Register with the argument's 64-bit values."""
+        source = entry.source
+        if kind is Values.NOTHING or isinstance(source, Star):
+            return 0
+        if isinstance(source, Literal):
+            return self._hold(kind.value, source, lambda: self._constant(source, kind))
+        return self._hold("values", source, lambda: fetch_values(self.shape, self._source(entry)))
+
+    def _constant(self, literal: Literal, kind: Values) -> int:
+        register = self.shape.allocate()
+        self.shape.emit(updates.fill.address, register, literal_word(literal, kind))
         return register
-    return fetch_values(shape, _source(shape, entry, sources))
+
+    def _skip(self, entry: AggregationLayout) -> int:
+        """Register of flags of rows that do not count, NO_REGISTER if all do."""
+        nulls = NO_REGISTER
+        if not entry.flagged:
+            return nulls
+        if self.shape.plan.context.null_handling and entry.function.null_aware and isinstance(entry.source, Identifier | Call):
+            nulls = self._hold("nulls", entry.source, lambda: fetch_nulls(self.shape, self._source(entry)))
+        condition = entry.aggregation.filter
+        if condition is None:
+            return nulls
+        counts = self._hold("filter", condition, lambda: self.shape.fetch_filter(condition))
+        return self._hold("skip", _inputs(entry), lambda: self._combined(nulls, counts))
+
+    def _combined(self, nulls: int, counts: int) -> int:
+        register = self.shape.allocate()
+        self.shape.emit(updates.skip_flags.address, register, nulls, counts)
+        return register
 
 
 def literal_word(literal: Literal, kind: Values) -> int:
@@ -91,46 +161,6 @@ def literal_word(literal: Literal, kind: Values) -> int:
         return int(value)
     number = float(value)
     return int(struct.unpack("<q", struct.pack("<d", number))[0])
-
-
-def _emit_distribution(shape: Shape, index: int, entry: AggregationLayout, groups: int, skip: int, sources: Sources) -> None:
-    assert entry.argument.data_type is not None
-    source = None if isinstance(entry.source, Literal | Star) else _source(shape, entry, sources)
-    sources.note(index, shape, source)
-    if source is not None and source.by_id:
-        shape.emit(distributions.add_ids.address, groups, fetch_ids(shape, source), entry.distribution, skip)
-        return
-    kind = Values.DOUBLE if entry.argument.data_type.stored.is_floating else Values.LONG
-    shape.emit(distributions.add_values.address, groups, _values(shape, entry, sources, kind), entry.distribution, skip)
-
-
-def _emit_walk(shape: Shape, index: int, entry: AggregationLayout, groups: int, sources: Sources) -> None:
-    """The updates of a function over all values of a multi-value column, as a program of their own (kernels/walk.py)."""
-    assert isinstance(entry.source, Identifier), "only columns are multi-valued"
-    column = entry.source.name
-    skip, skip_is_own = _skip_flags(shape, entry, sources)
-    lane_groups, entries, register = shape.allocate(), shape.allocate(), shape.allocate()
-    own_groups = lane_groups if groups >= 0 else NO_REGISTER
-    inner = Instructions()
-    inner.append(_form(groups, updates.count_values.address, updates.count_values_single.address), (own_groups, 0, entry.seen_word, NO_REGISTER))
-    if isinstance(entry.plan, SlotPlan):
-        if entry.plan.updates:
-            inner.append(fetch.fetch_values.address, (register, shape.meta(column), entries + 1))
-        for update in entry.plan.updates:
-            inner.append(_form(groups, update.grouped, update.single), (own_groups, register, entry.first_word + update.word, NO_REGISTER))
-    else:
-        assert isinstance(entry.plan, DistributionPlan)
-        source = _source(shape, entry, sources)
-        sources.note(index, shape, source)
-        inner.append(fetch.fetch_ids.address if source.by_id else fetch.fetch_values.address, (register, source.metas, entries + 1))
-        add = distributions.add_ids.address if source.by_id else distributions.add_values.address
-        inner.append(add, (own_groups, register, entry.distribution, NO_REGISTER))
-    program = inner.assemble(shape.num_units)
-    shape.plan.keep_alive.append(program)
-    addresses = program.ctypes.data + np.arange(shape.num_units, dtype=np.int64) * (program.strides[0])
-    shape.emit(walk.walk.address, shape.meta(column), groups, lane_groups, entries, skip, addresses, len(inner))
-    for held in (lane_groups, entries, register, *((skip,) if skip_is_own else ())):
-        shape.release(held)
 
 
 def emit_distribution_frame(shape: Shape, layout: Layout, num_groups: NDArray[np.int64] | None) -> None:

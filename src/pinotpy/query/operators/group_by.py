@@ -147,9 +147,10 @@ def _emit_dense(shape: Shape, keys: list[Key], found: list[Source], sizes: NDArr
     sizes = np.ascontiguousarray(sizes)
     shape.plan.keep_alive.append(sizes)
     shape.begin(groups.begin_dense.address, num_groups, sizes.ctypes.data + np.arange(shape.num_units) * sizes.strides[0])
-    register = NO_REGISTER
+    register, used = NO_REGISTER, set[int]()
     for key, source in zip(keys, found, strict=True):
         ids, nulls = fetch_ids(shape, source), _null_flags(shape, key, source)
+        used |= {ids, nulls}
         if key is not keys[0]:
             shape.emit(groups.next_key.address, register, ids, nulls, _cardinalities(source), sizes[:, key.word])
         elif len(keys) == 1 and nulls < 0:
@@ -159,21 +160,31 @@ def _emit_dense(shape: Shape, keys: list[Key], found: list[Source], sizes: NDArr
             shape.emit(groups.first_key.address, register, ids, nulls, _cardinalities(source))
     if num_groups.max() > groups.TOUCH_ALL_GROUPS:
         shape.emit(groups.touch.address, register)
+    _release(shape, used - {register})
     return register
 
 
 def _emit_hashed(shape: Shape, keys: list[Key], found: list[Source]) -> int:
     shape.begin(hashing.begin_hashed.address)
+    used = set[int]()
     for key, source in zip(keys, found, strict=True):
         if source.by_id:
             ids, nulls = fetch_ids(shape, source), _null_flags(shape, key, source)
             shape.emit(hashing.key_ids.address, ids, key.word, nulls, _cardinalities(source), int(key.has_flag))
+            used |= {ids, nulls}
         else:
             values, nulls = fetch_values(shape, source), _null_flags(shape, key, source)
+            used |= {values, nulls}
             shape.emit(hashing.key_values.address, values, key.word, nulls, int(key.data_type.stored.is_floating), int(key.has_flag))
     register = shape.allocate()
     shape.emit(hashing.find_groups.address, register)
+    _release(shape, used)
     return register
+
+
+def _release(shape: Shape, registers: set[int]) -> None:
+    for register in registers - {NO_REGISTER}:
+        shape.release(register)
 
 
 # --- result --------------------------------------------------------------------------------------------------------
