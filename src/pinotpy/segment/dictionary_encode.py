@@ -54,9 +54,10 @@ def encode_fixed(values: NDArray[Any]) -> Encoded:
 def encode_bytes(values: pa.ChunkedArray, name: str) -> Encoded:
     """Dictionary of byte strings, ordered by their bytes."""
     if pa.types.is_dictionary(values.type):
-        found, indices = _from_arrow_dictionary(values)
+        found, indices, position = _from_arrow_dictionary(values)
     else:
         encoded = values.dictionary_encode().unify_dictionaries()
+        position = None
         found = encoded.chunk(0).dictionary if encoded.num_chunks else pa.array([], values.type)
         indices = np.concatenate([np.zeros(0, np.int32), *(chunk.indices.to_numpy(zero_copy_only=True) for chunk in encoded.chunks)])
     size = pc.sum(pc.binary_length(found)).as_py() or 0
@@ -68,26 +69,30 @@ def encode_bytes(values: pa.ChunkedArray, name: str) -> Encoded:
         )
     found = found.cast(pa.binary())
     order = pc.sort_indices(found).to_numpy()
-    return Encoded(found.take(pa.array(order)), _remap(indices, order))
+    return Encoded(found.take(pa.array(order)), _remap(indices, order, position))
 
 
-def _remap(indices: NDArray[Any], order: NDArray[Any]) -> NDArray[Any]:
+def _remap(indices: NDArray[Any], order: NDArray[Any], position: NDArray[Any] | None = None) -> NDArray[Any]:
     rank = np.empty(len(order), id_dtype(len(order)))
     rank[order] = np.arange(len(order), dtype=rank.dtype)
-    return rank.take(indices)
+    # Two steps through the small dictionary and one through the rows.
+    return (rank if position is None or not len(rank) else rank.take(position)).take(indices)
 
 
-def _from_arrow_dictionary(values: pa.ChunkedArray) -> tuple[pa.Array, NDArray[Any]]:
-    """Distinct values that occur, and an index into them for each row, from dictionary arrays of any making."""
+def _from_arrow_dictionary(values: pa.ChunkedArray) -> tuple[pa.Array, NDArray[Any], NDArray[Any]]:
+    """Distinct values that occur, each row's index into the given dictionary, and that dictionary's positions among the
+    distinct values; from dictionary arrays of any making."""
     unified = values.unify_dictionaries()
     if not unified.num_chunks:
-        return pa.array([], pa.binary()), np.zeros(0, np.int32)
+        return pa.array([], pa.binary()), np.zeros(0, np.int32), np.zeros(0, np.int64)
     # The sender's dictionary may repeat values and hold some that no row has.
     distinct = unified.chunk(0).dictionary.dictionary_encode()
     canonical = distinct.indices.to_numpy(zero_copy_only=False)
     indices = np.concatenate([chunk.indices.to_numpy(zero_copy_only=True) for chunk in unified.chunks])
-    indices = canonical.take(indices)
+    occurs = np.zeros(len(canonical), np.bool_)
+    occurs[indices] = True
     used = np.zeros(len(distinct.dictionary), np.bool_)
-    used[indices] = True
-    position = np.cumsum(used) - 1
-    return distinct.dictionary.filter(pa.array(used)), position.take(indices)
+    used[canonical[occurs]] = True
+    # Unused values get some position as well; no row asks for it.
+    position = np.maximum(np.cumsum(used) - 1, 0).take(canonical)
+    return distinct.dictionary.filter(pa.array(used)), indices, position
