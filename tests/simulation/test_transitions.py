@@ -13,6 +13,7 @@ import logging
 import random
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -142,7 +143,8 @@ class Process:
 
 
 class Simulation:
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, num_actions: int = NUM_ACTIONS) -> None:
+        self.num_actions = num_actions
         self.randomness = random.Random(seed)
         random.seed(seed)  # jitter of retries
         messages.new_message_id = lambda: f"{self.randomness.getrandbits(64):016x}"
@@ -164,7 +166,7 @@ class Simulation:
     def run(self) -> None:
         for process in self.processes.values():
             process.step(True)
-        for _ in range(NUM_ACTIONS):
+        for _ in range(self.num_actions):
             for process in self.processes.values():
                 process.store.fault = self.fault
             self.act()
@@ -311,3 +313,11 @@ def test_every_schedule_converges_to_the_ideal_state(chunk: int) -> None:
             Simulation(seed).run()
         except BaseException as error:
             raise AssertionError(f"seed {seed}: {error}") from error
+
+
+def test_schedules_that_once_failed_converge() -> None:
+    lines = Path(__file__).with_name("transition_seeds.txt").read_text().splitlines()
+    kept = [line.split()[:2] for line in lines if line and not line.startswith("#")]
+    assert kept
+    for num_actions, seed in kept:
+        Simulation(int(seed), int(num_actions)).run()

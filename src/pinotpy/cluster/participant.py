@@ -242,11 +242,16 @@ class Participant:
             return  # another process may have taken our place, and these are meant for it
         for message in messages:
             self._sort_in(message, taken, discarded)
-        self._delete_messages(discarded)
-        self._mark_read(taken)
+        # What is accepted runs, whatever becomes of the writes below: nobody would take it up again.
         for message in taken:
             assert self._executor is not None
             self._executor.submit(lambda message=message: self._execute(message))  # type: ignore[misc]
+        self._mark_read(taken)
+        try:
+            self._delete_messages(discarded)
+        except ClusterError:
+            self._messages_changed = True
+            raise
 
     def _is_for_us(self, message: Message) -> bool:
         return message.target_session in (self._session, "*")
