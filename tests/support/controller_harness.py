@@ -14,7 +14,7 @@ import pyarrow as pa
 from pinotpy.clock import SystemClock
 from pinotpy.cluster.cluster_setup import create_cluster
 from pinotpy.cluster.memory import MemoryStore, MemoryTree
-from pinotpy.cluster.paths import ClusterPaths
+from pinotpy.cluster.paths import BROKER_RESOURCE, ClusterPaths
 from pinotpy.cluster.records import ZNRecord
 from pinotpy.cluster.views import InstanceConfig, LiveInstance
 from pinotpy.config.schema import Schema
@@ -81,6 +81,16 @@ class Harness:
         folder = f"{self.paths.instance(instance)}/MESSAGES"
         return [ZNRecord.from_bytes(self.store.get(f"{folder}/{name}")[0]).simple_fields for name in self.store.children(folder)]
 
+    def settle(self) -> None:
+        """What servers and brokers would do: every external view becomes its ideal state; views without one go."""
+        wanted = [*self.controller.catalog.table_names(), BROKER_RESOURCE]
+        for resource in wanted:
+            ideal = self.controller.catalog.ideal_state(resource) or {}
+            is_enabled = resource == BROKER_RESOURCE or self.controller.catalog.is_enabled(resource)
+            self.set_external_view(resource, ideal if is_enabled else {name: dict.fromkeys(replicas, "OFFLINE") for name, replicas in ideal.items()})
+        for resource in set(self.store.children(self.paths.external_views)) - set(wanted):
+            self.store.delete(self.paths.external_view(resource))
+
     def close(self) -> None:
         self.http.close()
         self.server.stop(5)
@@ -124,7 +134,14 @@ def build_parts_segment(folder: Path, name: str = "parts_0", *, amounts: Sequenc
 
 
 def start_harness(
-    tmp_path: Path, *, access: AccessControl | None = None, servers: int = 2, settings: dict[str, Any] | None = None, tree: MemoryTree | None = None
+    tmp_path: Path,
+    *,
+    access: AccessControl | None = None,
+    servers: int = 2,
+    settings: dict[str, Any] | None = None,
+    tree: MemoryTree | None = None,
+    identity: Identity | None = None,
+    broker: str = "Broker_localhost_8099",
 ) -> Harness:
     tree = tree or MemoryTree()
     store = MemoryStore(tree)
@@ -137,7 +154,7 @@ def start_harness(
     async def never(*_: Any) -> None:
         raise AssertionError("this controller leads")
 
-    identity = Identity("Controller_localhost_9000", "http://localhost:9000")
+    identity = identity or Identity("Controller_localhost_9000", "http://localhost:9000")
     controller = Controller(
         identity=identity,
         settings=ControllerSettings.model_validate({"data_dir": data_dir, **(settings or {})}),
@@ -149,7 +166,7 @@ def start_harness(
         peers=httpx.Client(trust_env=False),
         async_peers=httpx.AsyncClient(trust_env=False),
         is_leader=lambda: True,
-        leader=lambda: "Controller_localhost_9000",
+        leader=lambda: identity.instance,
         register_at_leader=never,
     )
 
@@ -157,8 +174,8 @@ def start_harness(
     app = build_controller_app(controller, scheduler, access=access or AllowAll(), ready=lambda: None)
     server = serve(app, "127.0.0.1", 0)
     harness = Harness(controller, server, httpx.Client(base_url=server.url, timeout=30, trust_env=False), tree, store, paths, data_dir)
-    harness.add_instance("Controller_localhost_9000", ["controller"])
-    harness.add_instance("Broker_localhost_8099", ["DefaultTenant_BROKER"])
+    harness.add_instance(identity.instance, ["controller"])
+    harness.add_instance(broker, ["DefaultTenant_BROKER"], fields={"grpcPort": "28010"})
     for index in range(servers):
         harness.add_instance(f"Server_localhost_{8098 + 100 * index}", ["DefaultTenant_OFFLINE", "DefaultTenant_REALTIME"])
     return harness

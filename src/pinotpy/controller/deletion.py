@@ -6,7 +6,8 @@ import logging
 from collections.abc import Sequence
 
 from pinotpy.controller.context import Controller
-from pinotpy.errors import PinotError
+from pinotpy.errors import PinotError, UserError
+from pinotpy.names import check_segment_name
 
 LOG = logging.getLogger(__name__)
 
@@ -18,7 +19,7 @@ def delete_segments(controller: Controller, table: str, names: Sequence[str], *,
         TableNotFoundError: there is no such table.
     """
     catalog = controller.catalog
-    wanted = list(dict.fromkeys(names))
+    wanted = [name for name in dict.fromkeys(names) if can_exist(name)]
     existing = set(catalog.recorded_segment_names(table)) | set(catalog.segment_names(table))
     catalog.remove_segments(table, wanted)
     doomed = [name for name in wanted if name in existing]
@@ -26,6 +27,15 @@ def delete_segments(controller: Controller, table: str, names: Sequence[str], *,
         delete_segment_files(controller, table, name, retention_ms=retention_ms)
     LOG.info("segments deleted table=%s segments=%d first=%s", table, len(doomed), doomed[0] if doomed else "")
     return len(doomed)
+
+
+def can_exist(name: str) -> bool:
+    """Whether a segment can have this name; what cannot exist is deleted already."""
+    try:
+        check_segment_name(name)
+    except UserError:
+        return False
+    return True
 
 
 def delete_segment_files(controller: Controller, table: str, name: str, *, retention_ms: int | None = None) -> None:

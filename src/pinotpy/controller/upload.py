@@ -20,10 +20,7 @@ from pinotpy.controller.registration import UploadConditions, check_conditions
 from pinotpy.controller.segment_check import check_segment
 from pinotpy.errors import DataError, NotFoundError, QuotaExceededError, UserError
 from pinotpy.names import TableType, check_table_name, raw_table_name, split_table_name, table_name_with_type
-from pinotpy.segment.archive import unpack_segment
-from pinotpy.segment.immutable import load_segment
 from pinotpy.segment.metadata import SegmentMetadata
-from pinotpy.segment.tar_stream import ArchiveLimits
 
 LOG = logging.getLogger(__name__)
 
@@ -119,6 +116,11 @@ def segment_record(
 
 
 def _read(archive: Path, scratch: Path, controller: Controller) -> SegmentMetadata:
+    # Arrow and kernels cost 100 MB: a controller that takes no uploads does without them.
+    from pinotpy.segment.archive import unpack_segment
+    from pinotpy.segment.immutable import load_segment
+    from pinotpy.segment.tar_stream import ArchiveLimits
+
     try:
         settings = controller.settings
         unpacked_max = settings.archive_unpacked_bytes_max

@@ -175,7 +175,7 @@ def _half_of_segment(controller: Controller, name: str, segment: str) -> str:
     """The half that a segment of this name belongs to: what holds it, else what its name says (`a__0__1__t` is realtime)."""
     halves = existing_halves(controller, name)
     for half in halves:
-        if controller.catalog.segment(half, segment) is not None:
+        if deletion.can_exist(segment) and controller.catalog.segment(half, segment) is not None:
             return half
     guessed = TableType.REALTIME if segment.count("__") == 3 else TableType.OFFLINE
     by_name = [half for half in halves if split_table_name(half)[1] is guessed]
