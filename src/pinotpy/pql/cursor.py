@@ -99,7 +99,7 @@ class Cursor:
 
     def unexpected(self, expected: str, *, keywords: Iterable[str] = (), hint: str = "") -> ParseError:
         """expected …, found …; with the keyword that was perhaps meant."""
-        if not hint and self.word and self.token.kind == WORD:
+        if not hint and self.word and len(self.word) <= 40:
             near = get_close_matches(self.word, [k for k in keywords if k != self.word], n=1, cutoff=0.75)
             hint = f"did you mean {near[0]}?" if near else ""
         return self.error(f"expected {expected}, found {self.found()}{'; ' + hint if hint else ''}")

@@ -57,7 +57,7 @@ def _compile(word: str, string: str, number: str, quoted: str, hexadecimal: str)
         rf"|(?P<word>{word})"
         rf"|(?P<quoted>{quoted})"
         rf"|(?P<number>{number})"
-        rf"|(?P<symbol><=|>=|<>|!=|\|\||[-+*/%(),.;=<>\[\]])"
+        rf"|(?P<symbol><=|>=|<>|!=|\|\||/(?!\*)|[-+*%(),.;=<>\[\]])"
     )
 
 

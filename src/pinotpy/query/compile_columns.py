@@ -14,6 +14,8 @@ from pinotpy.query.context import ColumnRef
 
 VIRTUAL_COLUMNS: Final = {"$docId": DataType.INT, "$segmentName": DataType.STRING, "$hostName": DataType.STRING}
 
+_NEAR_CHARACTERS_MAX: Final = 200
+
 
 class ColumnSpec(Protocol):
     """What compiling needs of config.field_spec.FieldSpec."""
@@ -39,19 +41,23 @@ class ColumnResolver:
         self._columns = {name: ColumnRef(name, spec.data_type, spec.single_value) for name, spec in schema.field_specs.items()}
         self._known = self._columns | {name: ColumnRef(name, data_type) for name, data_type in VIRTUAL_COLUMNS.items()}
         self._folded = {name.lower(): name for name in self._known} if case_insensitive else {}
-        self._prefixes = {table, raw_table_name(table)}
+        prefixes = {table, raw_table_name(table)}
+        self._prefixes = {prefix.lower() for prefix in prefixes} if case_insensitive else prefixes
         self._read: dict[str, ColumnRef] = {}
 
     def find(self, name: str) -> ColumnRef | None:
         """The column that a written name means; None if the table has none of it. A prefix `table.` is cut off."""
+        found = self._named(name)
+        if found is None and "." in name:
+            prefix, _, rest = name.partition(".")
+            if (prefix.lower() if self._case_insensitive else prefix) in self._prefixes:
+                return self._named(rest)
+        return found
+
+    def _named(self, name: str) -> ColumnRef | None:
         found = self._known.get(name)
         if found is None and self._case_insensitive:
             found = self._known.get(self._folded.get(name.lower(), ""))
-        if found is None and "." in name:
-            prefix, _, rest = name.partition(".")
-            folded = {p.lower() for p in self._prefixes} if self._case_insensitive else self._prefixes
-            if (prefix.lower() if self._case_insensitive else prefix) in folded:
-                return self.find(rest)
         return found
 
     def column(self, identifier: Identifier) -> ColumnRef:
@@ -97,7 +103,9 @@ class ColumnResolver:
     def _unknown(self, identifier: Identifier) -> UnknownColumnError:
         name = identifier.name
         known = list(self._columns) if not name.startswith("$") else list(VIRTUAL_COLUMNS)
-        near = [c for c in known if c.lower() == name.lower()] or get_close_matches(name, known, n=1, cutoff=0.6)
+        near = [c for c in known if c.lower() == name.lower()]
+        if not near and len(name) <= _NEAR_CHARACTERS_MAX:
+            near = get_close_matches(name, known, n=1, cutoff=0.6)
         shown = name if len(name) <= 80 else name[:80] + "…"
         position = identifier.position
         if near:

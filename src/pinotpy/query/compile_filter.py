@@ -8,6 +8,7 @@ from typing import Final
 from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError, ParseError
 from pinotpy.pql.ast import Call, Dialect, Expression, Identifier, Literal, Position
+from pinotpy.pql.sql_keywords import MULTI_STAGE
 from pinotpy.query.context import And, Bound, Comparison, Constant, ExpressionPredicate, Filter, LiteralValue, Not, Or, Predicate
 from pinotpy.query.rewrite.fold import fold_constants
 from pinotpy.query.rewrite.merge_equalities import simplify_filter
@@ -21,7 +22,6 @@ _FLIPPED: Final = {
     "greater_than_or_equal": "less_than_or_equal",
 }
 _TEXT_TYPES: Final = (DataType.STRING, DataType.JSON)
-MULTI_STAGE: Final = "It seems that the query is only supported by the multi-stage query engine"
 
 
 def position_text(position: Position) -> str:
@@ -93,7 +93,7 @@ class FilterCompiler:
         if not isinstance(right, Literal):
             return ExpressionPredicate(Call(name, (left, right), position=node.position))
         if right.value is None:
-            raise parse_error(f"SQLParsingError: {MULTI_STAGE}; = NULL is never true, write IS NULL or IS NOT NULL", node.position)
+            raise parse_error(f"{MULTI_STAGE}; = NULL is never true, write IS NULL or IS NOT NULL", node.position)
         if isinstance(right.value, bool) and isinstance(left, Call) and left.name in _CONDITION_NAMES and name in ("equals", "not_equals"):
             inner = self._filter(left)
             return inner if right.value is (name == "equals") else Not(inner)
@@ -134,7 +134,7 @@ class FilterCompiler:
         if not isinstance(expression, Literal) or expression.value is None:
             word = node.name.upper().replace("_", " ")
             hint = "write IS NULL beside the list" if isinstance(expression, Literal) else "compare columns with =, < or > one by one"
-            raise parse_error(f"SQLParsingError: {MULTI_STAGE}; expected literals after {word}; {hint}", expression.position)
+            raise parse_error(f"{MULTI_STAGE}; expected literals after {word}; {hint}", expression.position)
         return expression.value
 
     def _like(self, node: Call) -> Filter:
@@ -169,7 +169,7 @@ class FilterCompiler:
     def _pattern(self, node: Call) -> str:
         left, pattern = node.args[0], node.args[1]
         if not isinstance(pattern, Literal) or pattern.value is None:
-            raise parse_error(f"SQLParsingError: {MULTI_STAGE}; expected a pattern in single quotes in {node.name.upper()}", pattern.position)
+            raise parse_error(f"{MULTI_STAGE}; expected a pattern in single quotes in {node.name.upper()}", pattern.position)
         if self._dialect is Dialect.SQL and isinstance(left, Identifier):
             data_type = self._type_of(left.name)
             if data_type is not None and data_type not in _TEXT_TYPES:

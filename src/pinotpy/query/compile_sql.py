@@ -15,9 +15,10 @@ from pinotpy.errors import InvalidQueryError, QueryExecutionError
 from pinotpy.pql.aggregation_names import is_aggregation
 from pinotpy.pql.ast import Call, Dialect, Expression, Identifier, Literal, OrderItem, SelectItem, Star, Statement
 from pinotpy.pql.printer import print_expression, print_literal
+from pinotpy.pql.sql_keywords import MULTI_STAGE
 from pinotpy.query.compile_aggregations import AggregationCollector, aggregations_in, has_aggregation
 from pinotpy.query.compile_columns import ColumnResolver
-from pinotpy.query.compile_filter import MULTI_STAGE, FilterCompiler, parse_error, position_text
+from pinotpy.query.compile_filter import FilterCompiler, parse_error, position_text
 from pinotpy.query.context import AggregationRef, Filter, OrderBy, OutputColumn, QueryContext, QueryKind, QueryOptions
 from pinotpy.query.rewrite.aggregations import rewrite_aggregations
 from pinotpy.query.rewrite.fold import fold_constants
@@ -66,7 +67,7 @@ class SqlCompiler:
         for item in self._statement.select:
             if isinstance(item.expression, Star):
                 if self._statement.distinct:
-                    raise parse_error(f"SQLParsingError: {MULTI_STAGE}; DISTINCT * is not answered, name the columns", item.expression.position)
+                    raise parse_error(f"{MULTI_STAGE}; DISTINCT * is not answered, name the columns", item.expression.position)
                 for column in self._resolver.physical_columns():
                     yield SelectItem(replace(column, position=item.expression.position))
             else:
@@ -149,14 +150,14 @@ class SqlCompiler:
         if aggregates:
             raise parse_error("Syntax error: Use of DISTINCT with aggregation functions is not supported; GROUP BY gives distinct rows", position)
         if groups or having is not None:
-            raise parse_error(f"SQLParsingError: {MULTI_STAGE}; DISTINCT with GROUP BY is not answered, leave DISTINCT away", position)
+            raise parse_error(f"{MULTI_STAGE}; DISTINCT with GROUP BY is not answered, leave DISTINCT away", position)
         if statement.limit == 0:
-            raise parse_error(f"SQLParsingError: {MULTI_STAGE}; expected LIMIT 1 or more beside DISTINCT", position)
+            raise parse_error(f"{MULTI_STAGE}; expected LIMIT 1 or more beside DISTINCT", position)
         selected = [item.expression for item in self._items]
         for written in statement.order_by:
             if isinstance(written.expression, Identifier) and written.expression.name in self._aliases:
                 hint = "order a DISTINCT by the selected expression, not by its alias"
-                raise parse_error(f"SQLParsingError: {MULTI_STAGE}; {hint}", written.expression.position)
+                raise parse_error(f"{MULTI_STAGE}; {hint}", written.expression.position)
         for item in order:
             if item.expression not in selected:
                 raise parse_error("ORDER-BY columns should be included in the DISTINCT columns", item.expression.position)

@@ -193,6 +193,7 @@ def test_broken_select_lists_and_tables_are_refused(text: str) -> None:
         ("SELECT a FROM t WHERE a = 0x10", 28, "a number that runs into 'x'"),
         ("SELECT a FROM t WHERE a = 9223372036854775808", 27, "expected a whole number of 64 bits"),
         ("SELECT a FROM t WHERE a = 'x", 27, "expected the closing ' of the string that starts here"),
+        ("SELECT a FROM t /* open", 17, "expected the closing */ of the comment that starts here"),
         ("SELECT a FROM t WHERE a ? 1", 25, "found the character '?'"),
         ("SELECT a FROM t WHERE REGEXP_LIKE('a', 'b')", 23, "expected a column or function before REGEXP LIKE"),
         ("SELECT a FROM t WHERE a = 1 WHERE b = 2", 29, "expected at most one WHERE clause"),

@@ -8,6 +8,7 @@ import pytest
 
 from pinotpy.pql.aggregation_names import canonical_aggregation, find_aggregation, is_aggregation
 from pinotpy.pql.ast import Call, Dialect, Identifier, Literal, Star
+from pinotpy.pql.function_names import canonical_function
 from pinotpy.pql.literals import java_double_text
 from pinotpy.pql.parser import parse_pql
 from pinotpy.pql.printer import print_expression, print_pql_aggregation, print_sql_aggregation
@@ -88,3 +89,8 @@ def test_names_of_aggregations_ignore_case_and_underscores() -> None:
     found = find_aggregation("percentilekll99")
     assert found is not None
     assert (found[0].name, found[1]) == ("percentilekll", 99)
+
+
+def test_functions_have_one_name_for_registries() -> None:
+    spellings = {"add": "plus", "SUB": "minus", "mult": "times", "div": "divide", "plus": "plus", "date_trunc": "datetrunc", "Greater_Than": "greater_than"}
+    assert {written: canonical_function(written) for written in spellings} == spellings

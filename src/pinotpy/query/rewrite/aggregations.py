@@ -16,7 +16,8 @@ from typing import Final
 
 from pinotpy.pql.aggregation_names import AGGREGATION_NAMES, is_aggregation
 from pinotpy.pql.ast import Call, Expression, Identifier, Literal
-from pinotpy.query.compile_filter import MULTI_STAGE, parse_error
+from pinotpy.pql.sql_keywords import MULTI_STAGE
+from pinotpy.query.compile_filter import parse_error
 
 _DISTINCT: Final = {"count": "distinctcount", "sum": "distinctsum", "avg": "distinctavg"}
 _LINEAR: Final = frozenset({"sum", "min", "max", "avg"})
@@ -42,7 +43,7 @@ def _without_distinct(call: Call) -> Call:
     name = _DISTINCT.get(call.name)
     if name is None:
         hint = f"{call.name.upper()} without DISTINCT is the same" if call.name in ("min", "max") else "DISTINCT goes with COUNT, SUM and AVG"
-        raise parse_error(f"SQLParsingError: {MULTI_STAGE}; {hint}", call.position)
+        raise parse_error(f"{MULTI_STAGE}; {hint}", call.position)
     return replace(call, name=name, distinct=False)
 
 
