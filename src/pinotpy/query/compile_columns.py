@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from difflib import get_close_matches
 from typing import Final, Protocol
@@ -30,7 +31,7 @@ class TableSchema(Protocol):
     """What compiling needs of config.schema.Schema."""
 
     @property
-    def field_specs(self) -> dict[str, ColumnSpec]: ...
+    def field_specs(self) -> Mapping[str, ColumnSpec]: ...
 
 
 class ColumnResolver:

@@ -42,7 +42,7 @@ RUNS, HITS, LEAGUE = Identifier("runs"), Identifier("hits"), Identifier("league"
 
 def compiled(text: str, options: str = "") -> QueryContext:
     statement = parse_pql(text)
-    return compile_query(statement, SCHEMA, query_options(statement, options), null_handling=False)  # type: ignore[arg-type]
+    return compile_query(statement, SCHEMA, query_options(statement, options), null_handling=False)
 
 
 def names(context: QueryContext) -> list[str]:
@@ -248,11 +248,11 @@ def test_the_brokers_ceiling_holds_for_limit_and_top() -> None:
     for text in ("SELECT runs FROM t LIMIT 101", "SELECT SUM(runs) FROM t GROUP BY league TOP 101"):
         statement = parse_pql(text)
         with pytest.raises(PinotError, match="exceeds maximum allowed value of 100") as caught:
-            compile_query(statement, SCHEMA, query_options(statement), null_handling=False, response_rows_max=100)  # type: ignore[arg-type]
+            compile_query(statement, SCHEMA, query_options(statement), null_handling=False, response_rows_max=100)
         assert caught.value.code == 700
 
 
 def test_case_insensitive_pql_repairs_names() -> None:
     statement = parse_pql("SELECT RUNS, sum(ZONE) FROM t")
-    context = compile_query(statement, SCHEMA, query_options(statement), null_handling=False, case_insensitive=True)  # type: ignore[arg-type]
+    context = compile_query(statement, SCHEMA, query_options(statement), null_handling=False, case_insensitive=True)
     assert names(context) == ["sum_Zone"]

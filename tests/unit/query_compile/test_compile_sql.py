@@ -31,7 +31,7 @@ RUNS, LEAGUE, YEAR = Identifier("runs"), Identifier("league"), Identifier("yearI
 
 def compiled(text: str, *, null_handling: bool = False) -> QueryContext:
     statement = parse_sql(text)
-    return compile_query(statement, SCHEMA, query_options(statement), null_handling=null_handling)  # type: ignore[arg-type]
+    return compile_query(statement, SCHEMA, query_options(statement), null_handling=null_handling)
 
 
 def names(text: str, *, null_handling: bool = False) -> list[str]:

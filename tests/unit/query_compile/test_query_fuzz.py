@@ -85,7 +85,7 @@ def test_mutated_queries_end_in_an_answer_or_a_pinot_error(capsys: pytest.Captur
         assert (parse_sql if is_sql else parse_pql)(print_statement(statement)) == statement, text
         try:
             options = query_options(statement)
-            context = compile_query(statement, schema, options, null_handling=chance.random() < 0.3)  # type: ignore[arg-type]
+            context = compile_query(statement, schema, options, null_handling=chance.random() < 0.3)
         except PinotError as error:
             assert error.code in (150, 200, 700, 710), text
             refused += 1
