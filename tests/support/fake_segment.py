@@ -147,9 +147,9 @@ def fake_column(
             point(abi.M_SORTED_STARTS, np.searchsorted(ids, np.arange(found.cardinality + 1)).astype(np.uint32))
         if inverted:
             owners = np.arange(len(docs)) if single_value else np.repeat(np.arange(len(docs)), np.diff(offsets))
-            order = np.argsort(ids, kind="stable")
-            point(abi.M_INVERTED_DOCS, owners[order].astype(np.int32))
-            point(abi.M_INVERTED_OFFSETS, np.searchsorted(ids[order], np.arange(found.cardinality + 1)).astype(np.uint32))
+            pairs = np.unique(np.stack([ids.astype(np.int64), owners], axis=1), axis=0)  # a doc once a value
+            point(abi.M_INVERTED_DOCS, pairs[:, 1].astype(np.int32))
+            point(abi.M_INVERTED_OFFSETS, np.searchsorted(pairs[:, 0], np.arange(found.cardinality + 1)).astype(np.uint32))
     else:
         meta[abi.M_CARDINALITY], meta[abi.M_ENCODING] = -1, abi.ENC_RAW
         if stored is StoredType.VAR:

@@ -104,10 +104,8 @@ def _merge_fixed(dictionary: Any, values: Any, out: Any) -> Any:
     return found
 
 
-@njit(cache=True, nogil=True)
-def fixed_members(meta: Any, integers: Any, reals: Any, out: Any) -> Any:
-    """Ids of those of the sorted distinct `integers` (or `reals`) that the dictionary has, ascending, into `out` (uint32);
-    gives how many."""
+@inner
+def _fixed_members(meta: Any, integers: Any, reals: Any, out: Any) -> Any:
     stored, address, count = meta[M_STORED], meta[M_DICTIONARY], meta[M_CARDINALITY]
     if stored == T_INT:
         return _merge_fixed(view_i32(address, count), integers, out)
@@ -118,9 +116,8 @@ def fixed_members(meta: Any, integers: Any, reals: Any, out: Any) -> Any:
     return _merge_fixed(view_f64(address, count), reals, out)
 
 
-@njit(cache=True, nogil=True)
-def var_members(meta: Any, data: Any, offsets: Any, out: Any) -> Any:
-    """Ids of those of the sorted distinct byte strings (bytes `data`, int64 `offsets`) that the dictionary has, into `out`."""
+@inner
+def _var_members(meta: Any, data: Any, offsets: Any, out: Any) -> Any:
     count = int(meta[M_CARDINALITY])
     own_offsets = view_i32(meta[M_DICTIONARY_OFFSETS], count + 1)
     own = view_u8(meta[M_DICTIONARY], own_offsets[count])
@@ -149,6 +146,36 @@ def var_members(meta: Any, data: Any, offsets: Any, out: Any) -> Any:
 
 
 @njit(cache=True, nogil=True)
+def fixed_members(metas: Any, integers: Any, reals: Any, out: Any, starts: Any) -> None:
+    """Ids of those of the sorted distinct `integers` (or `reals`) that each dictionary has: out[starts[s] : starts[s + 1]],
+    ascending. `out` (uint32) must hold the smaller of cardinality and values for every segment."""
+    at = 0
+    for s in range(len(metas)):
+        starts[s] = at
+        at += _fixed_members(metas[s], integers, reals, out[at:])
+    starts[len(metas)] = at
+
+
+@njit(cache=True, nogil=True)
+def var_members(metas: Any, data: Any, offsets: Any, out: Any, starts: Any) -> None:
+    """The same of sorted distinct byte strings (bytes `data`, int64 `offsets`)."""
+    at = 0
+    for s in range(len(metas)):
+        starts[s] = at
+        at += _var_members(metas[s], data, offsets, out[at:])
+    starts[len(metas)] = at
+
+
+@njit(cache=True, nogil=True)
+def fill_tables(ids: Any, starts: Any, tables: Any, bases: Any) -> None:
+    """tables[bases[s] + id] = 1 for the ids of every segment; segments with bases[s] < 0 are left out."""
+    for s in range(len(bases)):
+        if bases[s] >= 0:
+            for i in range(starts[s], starts[s + 1]):
+                tables[bases[s] + ids[i]] = 1
+
+
+@njit(cache=True, nogil=True)
 def doc_ranges(metas: Any, ids: Any, out: Any) -> None:
     """Docs of sorted columns with ids [ids[s, 0], ids[s, 1]), as [out[s, 0], out[s, 1]); untouched where not sorted."""
     for s in range(len(metas)):
@@ -167,8 +194,15 @@ def posting_ranges(metas: Any, ids: Any, out: Any) -> None:
 
 
 @njit(cache=True, nogil=True)
-def postings_of(meta: Any, ids: Any) -> Any:
-    """Entries of the inverted index with these ids (uint32)."""
+def member_postings(metas: Any, ids: Any, spans: Any, out: Any) -> None:
+    """out[s] = entries of the inverted index with the ids ids[spans[s, 0] : spans[s, 1]]; untouched without index or ids."""
+    for s in range(len(metas)):
+        if metas[s, M_INVERTED_OFFSETS] != 0 and spans[s, 1] > spans[s, 0]:
+            out[s] = _postings_of(metas[s], ids[spans[s, 0] : spans[s, 1]])
+
+
+@inner
+def _postings_of(meta: Any, ids: Any) -> Any:
     offsets = view_u32(meta[M_INVERTED_OFFSETS], meta[M_CARDINALITY] + 1)
     total = 0
     for dict_id in ids:
@@ -177,8 +211,8 @@ def postings_of(meta: Any, ids: Any) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def copy_postings(meta: Any, ids: Any, out: Any) -> None:
-    """Docs of these ids, list after list, into `out` (int32)."""
+def copy_postings(meta: Any, ids: Any, out: Any) -> Any:
+    """Docs of these ids (uint32), list after list, into `out` (int32); gives how many."""
     offsets = view_u32(meta[M_INVERTED_OFFSETS], meta[M_CARDINALITY] + 1)
     docs = view_i32(meta[M_INVERTED_DOCS], meta[M_NUM_VALUES])
     at = 0
@@ -186,3 +220,4 @@ def copy_postings(meta: Any, ids: Any, out: Any) -> None:
         for entry in range(int(offsets[dict_id]), int(offsets[dict_id + 1])):
             out[at] = docs[entry]
             at += 1
+    return at

@@ -110,52 +110,65 @@ def _use_postings(units: NDArray[np.int64], tree: Resolved, metas: ColumnMetas, 
     if not legs or not len(units):
         return units
     at = units[:, abi.U_SEGMENT]
-    spans = np.stack([_posting_spans(leg, metas)[at] for leg in legs])  # (legs, units, 2)
-    lengths = spans[:, :, 1] - spans[:, :, 0]
+    lengths = np.stack([_posting_lengths(leg, metas)[at] for leg in legs])  # (legs, units)
     best = lengths.argmin(axis=0)
     limits = ((units[:, abi.U_HIGH] - units[:, abi.U_LOW]) * LIST_SHARE_MAX).astype(np.int64) + 1
-    chosen = np.flatnonzero(lengths.min(axis=0) <= limits)
-    for unit in chosen.tolist():
-        leg, segment = legs[best[unit]], int(at[unit])
-        docs = _posting_docs(leg, segment, metas)
-        low, high = np.searchsorted(docs, units[unit, [abi.U_LOW, abi.U_HIGH]])
-        keep_alive.append(docs)
-        units[unit, abi.U_LIST], units[unit, abi.U_LOW], units[unit, abi.U_HIGH] = docs.ctypes.data, low, high
-        leg.mode[segment] = LEG_ALWAYS
+    chosen = lengths.min(axis=0) <= limits
+    for number, leg in enumerate(legs):
+        _use_posting_lists(units, np.flatnonzero(chosen & (best == number)), leg, lengths[number], metas, keep_alive)
     return units[units[:, abi.U_LOW] < units[:, abi.U_HIGH]]
 
 
 def _is_indexed(leg: ResolvedLeg, metas: ColumnMetas) -> bool:
-    return bool((metas.of(leg.leg.column)[:, abi.M_INVERTED_OFFSETS] != 0).any()) and bool(leg.ranged.any() or leg.listed)
+    return bool((metas.of(leg.leg.column)[:, abi.M_INVERTED_OFFSETS] != 0).any()) and bool(leg.ranged.any() or len(leg.members))
 
 
-def _posting_spans(leg: ResolvedLeg, metas: ColumnMetas) -> NDArray[np.int64]:
-    # [0, number of postings) of the leg in each segment; endless where there is no index or nothing to gain.
+def _posting_lengths(leg: ResolvedLeg, metas: ColumnMetas) -> NDArray[np.int64]:
+    """Postings of the leg in each segment; endless where there is no index or nothing to gain."""
     words = metas.of(leg.leg.column)
-    spans = np.zeros((len(words), 2), np.int64)
-    spans[:, 1] = np.iinfo(np.int64).max
+    lengths = np.full(len(words), np.iinfo(np.int64).max)
     ranged = leg.ranged & (words[:, abi.M_INVERTED_OFFSETS] != 0) & (leg.mode != LEG_ALWAYS)
     found = np.zeros((int(ranged.sum()), 2), np.int64)
     resolve.posting_ranges(words[ranged], leg.ids[ranged], found)
-    spans[ranged] = found
-    for segment, ids in leg.listed.items():
-        if words[segment, abi.M_INVERTED_OFFSETS] != 0:
-            spans[segment] = 0, resolve.postings_of(words[segment], ids)
-    return spans
+    lengths[ranged] = found[:, 1] - found[:, 0]
+    if len(leg.members):
+        resolve.member_postings(words, leg.members, leg.spans, lengths)
+    return lengths
 
 
-def _posting_docs(leg: ResolvedLeg, segment: int, metas: ColumnMetas) -> NDArray[np.int32]:
-    words = metas.of(leg.leg.column)[segment]
-    ids = leg.listed.get(segment)
-    if ids is None:
+def _use_posting_lists(
+    units: NDArray[np.int64], chosen: NDArray[np.int64], leg: ResolvedLeg, lengths: NDArray[np.int64], metas: ColumnMetas, keep_alive: list[Any]
+) -> None:
+    """Make each of the `chosen` units the list of the leg's docs, cut to the unit's own run of docs."""
+    words = metas.of(leg.leg.column)
+    segments = units[chosen, abi.U_SEGMENT]
+    whole = (units[chosen, abi.U_LOW] == 0) & (units[chosen, abi.U_HIGH] == words[segments, abi.M_NUM_DOCS])
+    one_id = leg.ranged[segments] & (leg.ids[segments, 1] - leg.ids[segments, 0] == 1) & whole
+    if one_id.any():
+        # The index's own list, in place.
+        at, direct = segments[one_id], chosen[one_id]
+        found = np.zeros((len(at), 2), np.int64)
+        resolve.posting_ranges(words[at], leg.ids[at], found)
+        units[direct, abi.U_LIST] = words[at, abi.M_INVERTED_DOCS] + found[:, 0] * 4
+        units[direct, abi.U_LOW], units[direct, abi.U_HIGH] = 0, found[:, 1] - found[:, 0]
+    for unit, segment in zip(chosen[~one_id].tolist(), segments[~one_id].tolist(), strict=True):
+        docs = _posting_docs(leg, segment, int(lengths[unit]), words[segment])
+        low, high = docs.searchsorted(units[unit, [abi.U_LOW, abi.U_HIGH]])
+        keep_alive.append(docs)
+        units[unit, abi.U_LIST], units[unit, abi.U_LOW], units[unit, abi.U_HIGH] = docs.ctypes.data, low, high
+    leg.mode[segments] = LEG_ALWAYS
+
+
+def _posting_docs(leg: ResolvedLeg, segment: int, count: int, words: NDArray[np.int64]) -> NDArray[np.int32]:
+    if leg.ranged[segment]:
         low, high = leg.ids[segment]
         ids = np.arange(low, high, dtype=np.uint32)
-    docs = np.empty(resolve.postings_of(words, ids), np.int32)
+    else:
+        ids = leg.members[leg.spans[segment, 0] : leg.spans[segment, 1]]
+    docs = np.empty(count, np.int32)
     resolve.copy_postings(words, ids, docs)
-    if len(ids) > 1 or words[abi.M_MV_OFFSETS] != 0:
-        # A doc with several values, or a value twice, stands in several lists.
-        docs = np.unique(docs) if words[abi.M_MV_OFFSETS] != 0 else np.sort(docs)
-    return docs
+    # A doc with several of the values stands in several lists.
+    return np.unique(docs) if words[abi.M_MV_OFFSETS] != 0 else np.sort(docs)
 
 
 def _deal(units: NDArray[np.int64], threads: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -20,7 +20,7 @@ from pinotpy.kernels.legs import LEG_ALWAYS, LEG_NEVER, LEG_RUN
 from pinotpy.query.columns import ColumnMetas
 from pinotpy.query.control import QueryControl
 from pinotpy.query.filter.texts import dictionary_matches, raw_matches
-from pinotpy.query.predicate import FixedMembers, FixedRange, Leg, Nothing, NullTest, TextTest, VarMembers, VarRange
+from pinotpy.query.predicate import FixedMembers, FixedRange, Leg, Nothing, NullTest, Test, TextTest, VarMembers, VarRange
 from pinotpy.segment.data_source import Column
 
 Words = NDArray[np.int64]
@@ -38,7 +38,8 @@ class ResolvedLeg:
     mode: LEG_*; function, flags and tests (num_segments, 4) make the instruction where mode is LEG_RUN.
     prune: segments that min and max exclude.
     docs: (num_segments, 2) the run of docs that the positive test selects, where `sorted` is set.
-    ids: (num_segments, 2) the id range of the positive test, where `ranged` is set; `listed` holds the ids of member tests.
+    ids: (num_segments, 2) the id range of the positive test, where `ranged` is set.
+    members, spans: elsewhere the ids of segment s are members[spans[s, 0] : spans[s, 1]].
     selectivity: estimated share of docs that pass; cost: relative price of a doc.
     computed: segments whose flags of docs must be computed in Python before the leg can run.
     """
@@ -56,7 +57,8 @@ class ResolvedLeg:
     ranged: NDArray[np.bool_]
     nulls: int
     negated: int
-    listed: dict[int, NDArray[np.uint32]] = field(default_factory=dict)
+    members: NDArray[np.uint32] = field(default_factory=lambda: np.zeros(0, np.uint32))
+    spans: Words = field(default_factory=lambda: np.zeros((0, 2), np.int64))
     selectivity: float = 0.5
     cost: float = _COST_IDS
     computed: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
@@ -105,6 +107,7 @@ def resolve_leg(leg: Leg, metas: ColumnMetas, control: QueryControl, *, null_han
         nulls=int(null_handling and not is_null_test),
         negated=int(leg.negated),
         computed=np.zeros(n, np.bool_),
+        spans=np.zeros((n, 2), np.int64),
     )
     if isinstance(leg.test, Nothing):
         resolved.mode[:] = LEG_NEVER
@@ -140,10 +143,7 @@ def _on_dictionaries(resolved: ResolvedLeg, metas: ColumnMetas, words: Words, en
         found = _id_ranges(test, words[encoded])
         resolved.ids[encoded], resolved.ranged[encoded] = found, True
     else:
-        for segment in encoded.tolist():
-            control.check()
-            ids = _member_ids(test, metas.segments[segment].column(resolved.leg.column), words[segment])
-            _enter_members(resolved, segment, ids, int(words[segment, abi.M_CARDINALITY]))
+        _enter_members(resolved, words, encoded, *_member_ids(test, resolved, metas, words, encoded, control))
     ranged = encoded[resolved.ranged[encoded]]
     low, high, cardinality = resolved.ids[ranged, 0], resolved.ids[ranged, 1], words[ranged, abi.M_CARDINALITY]
     resolved.mode[ranged[low >= high]] = LEG_NEVER
@@ -152,7 +152,8 @@ def _on_dictionaries(resolved: ResolvedLeg, metas: ColumnMetas, words: Words, en
     resolved.function[ranged] = filters.ids_range.address
     resolved.tests[ranged, 0], resolved.tests[ranged, 1] = low, high
     if len(ranged):
-        resolved.selectivity = float(np.mean((high - low) / np.maximum(cardinality, 1)))
+        if isinstance(test, (FixedRange, VarRange)):
+            resolved.selectivity = float(np.mean((high - low) / np.maximum(cardinality, 1)))
         _use_sorted_index(resolved, words, ranged)
 
 
@@ -173,41 +174,59 @@ def _bytes(value: bytes) -> NDArray[np.uint8]:
     return np.array(bytearray(value), np.uint8)
 
 
-def _member_ids(test: Any, column: Column, meta: Words) -> NDArray[np.uint32]:
-    assert column.dictionary is not None
+def _member_ids(test: Test, resolved: ResolvedLeg, metas: ColumnMetas, words: Words, encoded: Words, control: QueryControl) -> tuple[NDArray[np.uint32], Words]:
+    """Ids that pass in each of the `encoded` segments, one after another, and where each segment's start, shape (n + 1,)."""
+    starts = np.zeros(len(encoded) + 1, np.int64)
     if isinstance(test, TextTest):
-        return np.flatnonzero(dictionary_matches(column, test.pattern)).astype(np.uint32)
-    cardinality = int(meta[abi.M_CARDINALITY])
+        found = []
+        for segment in encoded.tolist():
+            control.check()
+            found.append(np.flatnonzero(dictionary_matches(metas.segments[segment].column(resolved.leg.column), test.pattern)).astype(np.uint32))
+        np.cumsum([len(ids) for ids in found], out=starts[1:])
+        return np.concatenate(found), starts
+    num_values = len(test.offsets) - 1 if isinstance(test, VarMembers) else len(test.values) if isinstance(test, FixedMembers) else 0
+    cardinalities = words[encoded, abi.M_CARDINALITY]
+    out = np.empty(int(np.minimum(cardinalities, num_values).sum()), np.uint32)
     if isinstance(test, VarMembers):
-        out = np.empty(min(cardinality, len(test.offsets) - 1), np.uint32)
-        count = resolve.var_members(meta, test.data, test.offsets, out)
+        resolve.var_members(words[encoded], test.data, test.offsets, out, starts)
     else:
         assert isinstance(test, FixedMembers)
-        out = np.empty(min(cardinality, len(test.values)), np.uint32)
         integers = test.values if test.values.dtype == np.int64 else np.zeros(0, np.int64)
         reals = test.values if test.values.dtype == np.float64 else np.zeros(0, np.float64)
-        count = resolve.fixed_members(meta, integers, reals, out)
-    return out[:count]
+        resolve.fixed_members(words[encoded], integers, reals, out, starts)
+    return out, starts
 
 
-def _enter_members(resolved: ResolvedLeg, segment: int, ids: NDArray[np.uint32], cardinality: int) -> None:
-    resolved.selectivity = len(ids) / max(cardinality, 1)
-    if not len(ids) or int(ids[-1]) - int(ids[0]) + 1 == len(ids):
-        # None, or neighbours: a range.
-        resolved.ids[segment] = (ids[0], int(ids[-1]) + 1) if len(ids) else (0, 0)
-        resolved.ranged[segment] = True
+def _enter_members(resolved: ResolvedLeg, words: Words, encoded: Words, ids: NDArray[np.uint32], starts: Words) -> None:
+    cardinalities, counts = words[encoded, abi.M_CARDINALITY], np.diff(starts)
+    resolved.selectivity = float(np.mean(counts / np.maximum(cardinalities, 1)))
+    padded = np.append(ids, np.uint32(0)).astype(np.int64)
+    first, last = padded[starts[:-1]], padded[np.maximum(starts[1:] - 1, 0)]
+    # None, or neighbours: a range.
+    in_range = (counts == 0) | (last - first + 1 == counts)
+    resolved.ranged[encoded[in_range]] = True
+    resolved.ids[encoded[in_range], 0] = np.where(counts, first, 0)[in_range]
+    resolved.ids[encoded[in_range], 1] = np.where(counts, last + 1, 0)[in_range]
+    scattered = ~in_range
+    if not scattered.any():
         return
-    resolved.listed[segment] = ids
-    if cardinality <= _LUT_SMALL or len(ids) * 64 >= cardinality:
-        table: NDArray[Any] = np.zeros(cardinality, np.uint8)
-        table[ids] = 1
-        resolved.function[segment], resolved.tests[segment, 1] = filters.ids_lut.address, cardinality
-    else:
-        table = hash_set(ids.astype(np.int64))
-        resolved.function[segment], resolved.tests[segment, 1] = filters.ids_set.address, len(table) // 2 - 1
+    resolved.members = ids
+    resolved.spans[encoded[scattered], 0], resolved.spans[encoded[scattered], 1] = starts[:-1][scattered], starts[1:][scattered]
+    by_table = scattered & ((cardinalities <= _LUT_SMALL) | (counts * 64 >= cardinalities))
+    bases = np.full(len(encoded), -1, np.int64)
+    bases[by_table] = np.cumsum(cardinalities[by_table]) - cardinalities[by_table]
+    tables = np.zeros(int(cardinalities[by_table].sum()), np.uint8)
+    resolve.fill_tables(ids, starts, tables, bases)
+    resolved.keep_alive.append(tables)
+    at = encoded[by_table]
+    resolved.function[at], resolved.tests[at, 0] = filters.ids_lut.address, tables.ctypes.data + bases[by_table]
+    for i in np.flatnonzero(scattered & ~by_table).tolist():
+        table = hash_set(ids[starts[i] : starts[i + 1]].astype(np.int64))
+        resolved.keep_alive.append(table)
+        segment = encoded[i]
+        resolved.function[segment] = filters.ids_set.address
+        resolved.tests[segment, :2] = table.ctypes.data, len(table) // 2 - 1
         resolved.cost = _COST_SET
-    resolved.tests[segment, 0] = table.ctypes.data
-    resolved.keep_alive.append(table)
 
 
 def _use_sorted_index(resolved: ResolvedLeg, words: Words, ranged: Words) -> None:
