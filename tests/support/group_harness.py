@@ -210,7 +210,7 @@ def exact_sum(values: Sequence[Any]) -> float:
     try:
         return float(total)
     except OverflowError:
-        return math.copysign(math.inf, total)
+        return math.inf if total > 0 else -math.inf
 
 
 def same(found: Any, wanted: Any) -> bool:
