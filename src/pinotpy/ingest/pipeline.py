@@ -8,6 +8,8 @@ Every row that does not fit is counted with file, row, column and cause, and nev
 
 from __future__ import annotations
 
+import gzip
+import zlib
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -181,7 +183,14 @@ def read_rows(
         ledger.num_rows_read += 1
         ledger.reject(row, column, cause)
 
-    for rows in reader_for(file_format)(file, pipeline.reader_columns, reader_config or {}, reject, progress):
+    batches = reader_for(file_format)(file, pipeline.reader_columns, reader_config or {}, reject, progress)
+    while True:
+        try:
+            rows = next(batches, None)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise file.broken(f"damaged gzip file: {str(error).lower()}", row=ledger.num_rows_read + 1) from error
+        if rows is None:
+            break
         batch = pipeline.convert(rows, ledger)
         if pipeline.reject_share_max == 0 and ledger.num_rows_rejected >= _HOPELESS_ROWS:
             ledger.check(0)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import csv
+import io
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, BinaryIO, Final, cast
 
 import numpy as np
 import pyarrow as pa
@@ -85,7 +87,7 @@ class CsvReaderConfig(Document):
     @property
     def null_texts(self) -> list[str]:
         own = [self.null_string_value] if self.null_string_value is not None else []
-        return ["", *own, *(["\\N"] if self.file_format is CsvFileFormat.MYSQL else [])]
+        return ["", *own]
 
     @property
     def date_pattern(self) -> DatePattern:
@@ -116,7 +118,8 @@ def read(file: InputFile, columns: Sequence[ReaderColumn], config: Mapping[str, 
     """Read a CSV file; see `readers.spec.ReadFile`."""
     settings = read_config(config)
     with file.open() as stream:
-        buffered = buffered_reader(stream)
+        # MYSQL writes no value as \N, which the parser would read as an escaped N.
+        buffered = buffered_reader(cast(BinaryIO, _WithoutNulls(stream)) if settings.file_format is CsvFileFormat.MYSQL else stream)
         names = _header(file, buffered, settings)
         if not buffered.peek(1):
             return
@@ -155,6 +158,31 @@ def _header(file: InputFile, stream: BufferedStream, settings: CsvReaderConfig) 
     quote = settings.quote
     names = next(csv.reader([text], delimiter=settings.effective_delimiter, quotechar=quote or '"', quoting=csv.QUOTE_MINIMAL if quote else csv.QUOTE_NONE))
     return column_names(file, [name.strip() for name in names])
+
+
+class _WithoutNulls(io.RawIOBase):
+    """A stream of tab separated lines whose fields `\\N` are empty. Fields hold no line breaks: MYSQL does not quote."""
+
+    _NULL: Final = re.compile(rb"(?m)(^|(?<=\t))\\N(?=\t|\r?$)")
+    _CHUNK_BYTES: Final = 1 << 20
+
+    def __init__(self, below: BinaryIO) -> None:
+        super().__init__()
+        self._below = below
+        self._ready = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, target: Any) -> int:
+        if not self._ready:
+            lines = self._below.read(self._CHUNK_BYTES)
+            lines += self._below.readline() if lines else b""
+            self._ready = self._NULL.sub(b"", lines)
+        part = self._ready[: len(target)]
+        self._ready = self._ready[len(part) :]
+        target[: len(part)] = part
+        return len(part)
 
 
 def _open(

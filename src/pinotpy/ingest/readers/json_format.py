@@ -139,7 +139,7 @@ def _running_text(file: InputFile, stream: BufferedStream, start: bytes, reject:
             text = text[end:]
             continue
         if ended:
-            if text:
+            if text or in_array:
                 raise file.broken(f"no JSON: {reason if end < 0 else 'unended text'}", row=number + 1)
             return
         if len(text) > LINE_BYTES_MAX:

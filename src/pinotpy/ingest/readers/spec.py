@@ -88,7 +88,9 @@ class InputFile:
     @property
     def position_bytes(self) -> int:
         """Bytes read so far, on the same scale as `size_bytes`."""
-        return self._raw.tell() if self._raw is not None and not self._raw.closed else 0
+        if self._raw is None:
+            return 0
+        return self.size_bytes if self._raw.closed else self._raw.tell()
 
     def open(self) -> BinaryIO:
         """Open for reading from the start; the caller closes it. Raises UserError if it cannot be opened."""
