@@ -21,7 +21,7 @@ from pinotpy.cluster.records import ZNRecord
 from pinotpy.cluster.state_model import STATE_MODELS, StateModel
 from pinotpy.cluster.store import Check, ClusterStore, SessionEvent
 from pinotpy.cluster.transitions import InstanceView, Transition, plan_resource
-from pinotpy.cluster.views import STATE_TRANSITION, CurrentState, IdealState, InstanceConfig, LiveInstance, Message, PartitionStates
+from pinotpy.cluster.views import STATE_TRANSITION, CurrentState, IdealState, LiveInstance, Message, PartitionStates, is_instance_enabled
 from pinotpy.cluster.watched_cache import WatchedCache
 from pinotpy.errors import ClusterError, DecodeError, NodeExistsError, NoNodeError, NotLeaderError, StaleVersionError
 
@@ -124,6 +124,8 @@ class TransitionPipeline:
         self._read_current_states(live)
         names = self._cache.children(self._paths.ideal_states)
         records = self._cache.read_resources([self._paths.ideal_state(name) for name in names])
+        # Listed but not readable is not removed: such a resource is left alone, never dropped.
+        unreadable = {name for name, record in zip(names, records, strict=True) if record is None}
         ideal_states = {name: IdealState.from_record(record) for name, record in zip(names, records, strict=True) if record is not None}
         record_of = dict(zip(names, records, strict=True))
         left_over = {resource for view in live.values() for resource in view.current_states}
@@ -131,7 +133,7 @@ class TransitionPipeline:
             left_over.update(self._store.children(self._paths.external_views))
         left_over.update(self._views)
         steps: list[tuple[Transition, str]] = []
-        for resource in sorted(ideal_states.keys() | left_over):
+        for resource in sorted((ideal_states.keys() | left_over) - unreadable):
             inputs = _inputs(resource, record_of.get(resource), live)
             if _is_same(self._done.get(resource), inputs):
                 continue
@@ -168,7 +170,7 @@ class TransitionPipeline:
         live_records = self._cache.read([self._paths.live_instance(name) for name in names], ZNRecord.from_bytes)
         configs = self._cache.read([self._paths.instance_config(name) for name in names], ZNRecord.from_bytes)
         return {
-            name: _LiveInstanceView(LiveInstance.from_record(live).session_id, config is not None and InstanceConfig.from_record(config).is_enabled, {})
+            name: _LiveInstanceView(LiveInstance.from_record(live).session_id, config is None or is_instance_enabled(config.simple_fields), {})
             for name, live, config in zip(names, live_records, configs, strict=True)
             if live is not None
         }

@@ -178,6 +178,11 @@ class LiveInstance:
         return ZNRecord(self.instance, simple)
 
 
+def is_instance_enabled(simple_fields: Mapping[str, str]) -> bool:
+    """By the fields of an instance config; absent means enabled."""
+    return simple_fields.get("HELIX_ENABLED", "true").lower() != "false"
+
+
 @dataclass(frozen=True, slots=True)
 class InstanceConfig:
     """CONFIGS/PARTICIPANT of one instance. Absent HELIX_ENABLED means enabled (1.5.1)."""
@@ -191,7 +196,7 @@ class InstanceConfig:
 
     @property
     def is_enabled(self) -> bool:
-        return self.simple_fields.get("HELIX_ENABLED", "true").lower() != "false"
+        return is_instance_enabled(self.simple_fields)
 
     @property
     def is_shutting_down(self) -> bool:

@@ -7,6 +7,7 @@ reconcile: watches are hints). Unchanged content keeps its decoded object, so th
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -14,7 +15,9 @@ from typing import Any, TypeVar
 from pinotpy.cluster.buckets import layout_of, merge
 from pinotpy.cluster.records import ZNRecord
 from pinotpy.cluster.store import ClusterStore
-from pinotpy.errors import ConnectionLostError
+from pinotpy.errors import ConnectionLostError, DecodeError
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Decode = Callable[[bytes, str], T]
@@ -78,7 +81,7 @@ class WatchedCache:
         return [self._touched(self._children, path) or () for path in paths]
 
     def read(self, paths: Sequence[str], decode: Decode[T]) -> list[T | None]:
-        """Decoded data of each node, None where there is none or it is empty."""
+        """Decoded data of each node; None where there is none, or it is empty or cannot be read: one bad node must not hide the others."""
         stale = self._stale(paths, self._data, self._dirty_data)
         if stale:
             with _Refresh(stale, self._dirty_data):
@@ -89,7 +92,7 @@ class WatchedCache:
                     data, stat = found
                     old = self._data.get(path)
                     if old is None or old.modified_id != stat.modified_id:
-                        self._data[path] = _Entry(decode(data, path) if data else None, stat.modified_id, self._pass)
+                        self._data[path] = _Entry(_decoded(data, path, decode), stat.modified_id, self._pass)
         return [self._touched(self._data, path) for path in paths]
 
     def read_resources(self, paths: Sequence[str]) -> list[ZNRecord | None]:
@@ -136,6 +139,14 @@ class WatchedCache:
     def is_clean(self) -> bool:
         """Whether everything held is current, as far as hints told."""
         return not self._dirty_data and not self._dirty_children
+
+
+def _decoded(data: bytes, path: str, decode: Decode[T]) -> T | None:
+    try:
+        return decode(data, path) if data else None
+    except DecodeError as error:
+        logger.warning("leaving out a record that cannot be read path=%s cause=%s", path, error)
+        return None
 
 
 class _Refresh:

@@ -28,9 +28,19 @@ _JVM_FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xss512k", "-Xmx25
 _TICK_MS = 500
 _POLL_S = 0.02
 # The JVM runs in the background with its input closed; `read` returns at the end of our pipe, that is when we close it or die.
-_GUARD = (
-    'exec 3<&0; "$@" </dev/null 3<&- & child=$!; trap "kill -TERM $child 2>/dev/null" TERM INT; { read -r _ <&3; kill -TERM $child; } 2>/dev/null & wait $child'
-)
+# When the JVM ends first, the reader is ended too, so that it cannot signal a pid that was given to another process since.
+_GUARD = """
+exec 3<&0
+"$@" </dev/null 3<&- &
+child=$!
+trap 'kill -TERM $child' TERM INT
+{ read -r _ <&3; kill -TERM $child; } 2>/dev/null &
+reader=$!
+wait $child
+status=$?
+kill $reader 2>/dev/null
+exit $status
+"""
 
 
 class EmbeddedZooKeeper:

@@ -88,11 +88,11 @@ def test_drops_go_before_loads() -> None:
 
 
 def test_every_small_table_reaches_its_ideal_state_in_legal_steps() -> None:
-    """Two partitions on two instances, all combinations of current and wanted states; each plan is carried out until none is left."""
+    """Three replicas over two partitions and two instances, all combinations of current and wanted states; each plan is carried out until none is left."""
     states = (None, OFFLINE, ONLINE, CONSUMING)
-    slots = list(itertools.product(("p", "q"), ("i", "j")))
-    for current in itertools.product(states, repeat=4):
-        for wanted in itertools.product((None, OFFLINE, ONLINE, CONSUMING), repeat=4):
+    slots = [("p", "i"), ("p", "j"), ("q", "i")]
+    for current in itertools.product(states, repeat=3):
+        for wanted in itertools.product((None, OFFLINE, ONLINE, CONSUMING), repeat=3):
             have: dict[str, dict[str, str]] = {"i": {}, "j": {}}
             want: dict[str, dict[str, str]] = {}
             for (partition, instance), now, then in zip(slots, current, wanted, strict=True):
