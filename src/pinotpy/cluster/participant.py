@@ -36,6 +36,7 @@ WORKERS = 8
 ANNOUNCE_TIMEOUT_S = 60.0
 _INFO_CHARS_MAX = 1000
 _ACCEPTED_MAX = 10_000
+_IDLE_POLL_S = 0.02
 
 
 class TransitionHandler(Protocol):
@@ -95,11 +96,12 @@ class Participant:
         self._announce_timeout_s = announce_timeout_s
         self._pool = None if executor else ThreadPoolExecutor(workers, thread_name_prefix=f"transition-{member.instance}")
         self._executor = executor or self._pool
-        self._lock = threading.Lock()  # guards what the pool's threads touch: the next four
+        self._lock = threading.Lock()  # guards what the pool's threads touch: the next five
         self._resources: dict[str, _Resource] = {}
         self._accepted: dict[str, Message] = {}
         self._running: set[tuple[str, str]] = set()
         self._finished: list[str] = []
+        self._num_executing = 0
         self._session = ""  # whose current states are written
         self._joined_session = ""  # set when joining was done to its end
         self._cluster_id = ""
@@ -138,7 +140,8 @@ class Participant:
         """Leave the cluster: running transitions end, last states are written, the live node goes. The store stays open."""
         self._loop.stop(timeout_s)
         if self._pool is not None:
-            self._pool.shutdown(wait=True, cancel_futures=True)
+            self._pool.shutdown(wait=False, cancel_futures=True)
+            self._wait_until_idle(timeout_s)
         self._store.remove_session_listener(self._on_session)
         if not self.is_live:
             return
@@ -161,6 +164,13 @@ class Participant:
         self._write_states()
         if self._messages_changed:
             self._take_messages()
+
+    def _wait_until_idle(self, timeout_s: float) -> None:
+        deadline_ns = self._clock.monotonic_ns() + int(timeout_s * 1e9)
+        while self._num_executing and self._clock.monotonic_ns() < deadline_ns:
+            self._clock.wait(threading.Event(), _IDLE_POLL_S)
+        if self._num_executing:
+            logger.warning("leaving while transitions run instance=%s count=%d timeout_s=%s", self.instance, self._num_executing, timeout_s)
 
     # Membership
 
@@ -297,6 +307,8 @@ class Participant:
     def _execute(self, message: Message) -> None:
         started_ms = self._clock.now_ms()
         state, info = message.to_state, ""
+        with self._lock:
+            self._num_executing += 1
         try:
             if message.kind == USER_DEFINE_MSG:
                 self._handler.on_message(message)
@@ -313,6 +325,7 @@ class Participant:
                 self._set_state(message, PartitionState(state, message.from_state, started_ms, ended_ms, info, message.source))
             self._running.discard((message.resource, message.partition))
             self._finished.append(message.id)
+            self._num_executing -= 1
         if message.kind == STATE_TRANSITION:
             logger.info(
                 "transition instance=%s resource=%s partition=%s from=%s to=%s took_ms=%d",

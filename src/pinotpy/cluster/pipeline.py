@@ -27,7 +27,7 @@ from pinotpy.errors import ClusterError, DecodeError, NodeExistsError, NoNodeErr
 
 logger = logging.getLogger(__name__)
 
-PERIOD_S = 2.0
+PERIOD_S = 0.5  # also how often a follower looks whether the leader's process is gone
 FULL_PERIOD_S = 30.0
 # Messages that wait at one instance; more follow as these are done. Keeps a restart with 100 k segments from flooding the store.
 PENDING_PER_INSTANCE_MAX = 1_000
