@@ -58,6 +58,7 @@ CONFIG = TableConfig.from_json(
         "tenants": {},
         "metadata": {},
         "tableIndexConfig": {
+            "nullHandlingEnabled": True,
             "noDictionaryColumns": ["delay", "blob", "codes"],
             "noDictionaryConfig": {"cost": "LZ4", "note": "ZSTANDARD", "distance": "SNAPPY"},
             "invertedIndexColumns": ["carrier", "tags"],

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pyarrow as pa
 
-from pinotpy.clock import SystemClock
+from pinotpy.clock import Clock, SystemClock
 from pinotpy.cluster.cluster_setup import create_cluster
 from pinotpy.cluster.memory import MemoryStore, MemoryTree
 from pinotpy.cluster.paths import BROKER_RESOURCE, ClusterPaths
@@ -25,6 +25,7 @@ from pinotpy.controller.catalog import Catalog
 from pinotpy.controller.context import Controller, Identity
 from pinotpy.controller.periodic.scheduler import PeriodicScheduler
 from pinotpy.controller.segment_files import SegmentFiles
+from pinotpy.fs.deep_store import DeepStore
 from pinotpy.fs.local import LocalDeepStore
 from pinotpy.segment.archive import pack_segment
 from pinotpy.segment.builder import build_segment
@@ -142,6 +143,8 @@ def start_harness(
     tree: MemoryTree | None = None,
     identity: Identity | None = None,
     broker: str = "Broker_localhost_8099",
+    deep_store: DeepStore | None = None,
+    clock: Clock | None = None,
 ) -> Harness:
     tree = tree or MemoryTree()
     store = MemoryStore(tree)
@@ -159,9 +162,9 @@ def start_harness(
         identity=identity,
         settings=ControllerSettings.model_validate({"data_dir": data_dir, **(settings or {})}),
         catalog=Catalog(store, paths, lambda: ()),
-        files=SegmentFiles(LocalDeepStore(data_dir / "store"), identity),
+        files=SegmentFiles(deep_store or LocalDeepStore(data_dir / "store"), identity),
         scratch_dir=scratch,
-        clock=SystemClock(),
+        clock=clock or SystemClock(),
         metrics=Metrics("controller", METRICS_BY_ROLE["controller"]),
         peers=httpx.Client(trust_env=False),
         async_peers=httpx.AsyncClient(trust_env=False),

@@ -171,7 +171,7 @@ def _config(rng: random.Random, columns: tuple[RandomColumn, ...]) -> TableConfi
         codec = rng.choice([None, None, "LZ4", "ZSTANDARD", "SNAPPY", "PASS_THROUGH"])
         fields.append({"name": column.name, "encodingType": "RAW", **({"compressionCodec": codec} if codec else {})})
     fields += [
-        {"name": c.name, "encodingType": "DICTIONARY", "properties": {"forwardIndexEncoding": "FIXED_BIT"}}
+        {"name": c.name, "encodingType": "DICTIONARY", "properties": {"dictIdEncoding": "FIXED_BIT"}}
         for c in with_dictionary
         if c.single_value and rng.random() < 0.2
     ]

@@ -52,6 +52,13 @@ class DaemonProcess:
     log: Path
     process: subprocess.Popen[str]
     ready: dict[str, str] = field(default_factory=dict)
+    told_to_stop: bool = False
+
+    def ask_to_stop(self) -> None:
+        """SIGTERM, once: daemons take a second one as "at once"."""
+        if not self.told_to_stop and self.process.poll() is None:
+            self.told_to_stop = True
+            self.process.send_signal(signal.SIGTERM)
 
     @property
     def pid(self) -> int:
@@ -112,9 +119,8 @@ class LocalCluster:
 
     def stop(self, name: str, timeout_s: float = STOP_TIMEOUT_S) -> int:
         """SIGTERM and wait; returns the exit status (-9 if it had to be killed)."""
+        self.daemons[name].ask_to_stop()
         process = self.daemons[name].process
-        if process.poll() is None:
-            process.send_signal(signal.SIGTERM)
         try:
             return process.wait(timeout_s)
         except subprocess.TimeoutExpired:
@@ -126,9 +132,7 @@ class LocalCluster:
         names = list(self.daemons)
         first = [name for name in names if not name.startswith("zookeeper")]
         for name in first:
-            process = self.daemons[name].process
-            if process.poll() is None:
-                process.send_signal(signal.SIGTERM)
+            self.daemons[name].ask_to_stop()
         statuses = {name: self.stop(name) for name in first}
         statuses |= {name: self.stop(name) for name in names if name not in first}
         for daemon in self.daemons.values():

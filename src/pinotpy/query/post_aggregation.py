@@ -15,10 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pinotpy.errors import InvalidQueryError
+from pinotpy.functions.patterns import like_pattern, regexp_pattern
 from pinotpy.pql.ast import Call, Expression, Literal
 from pinotpy.query.context import AggregationRef, And, Comparison, Constant, ExpressionPredicate, Filter, Not, Or, Predicate
 from pinotpy.query.result_types import ARITHMETIC, COMPARISONS
 
+# Names that the rewriting of SUM(a + 1) and its kin uses.
+_ALIASES = {"add": "plus", "sub": "minus", "mult": "times", "div": "divide"}
 _COMPARE = {
     "equals": pc.equal,
     "not_equals": pc.not_equal,
@@ -47,8 +50,8 @@ def evaluate(expression: Expression | AggregationRef, groups: Groups) -> pa.Arra
             return groups.keys[expression]
         case Literal(value=value):
             return pa.array([_plain(value)] * groups.num_rows) if value is not None else pa.nulls(groups.num_rows)
-        case Call(name=name, args=(left, right)) if name in ARITHMETIC:
-            return _arithmetic(name, evaluate(left, groups), evaluate(right, groups))
+        case Call(name=name, args=(left, right)) if _ALIASES.get(name, name) in ARITHMETIC:
+            return _arithmetic(_ALIASES.get(name, name), evaluate(left, groups), evaluate(right, groups))
         case Call(name=name, args=(left, right)) if name in COMPARISONS:
             return _COMPARE[name](*_comparable(evaluate(left, groups), evaluate(right, groups)))
         case Call(name="and", args=args):
@@ -113,8 +116,20 @@ def _predicate(predicate: Predicate, values: pa.Array) -> pa.Array:
             return pc.is_null(values)
         case Comparison.IS_NOT_NULL:
             return pc.is_valid(values)
+        case Comparison.LIKE | Comparison.NOT_LIKE | Comparison.REGEXP_LIKE if pa.types.is_string(values.type):
+            return _matches(predicate, values)
         case other:
-            raise InvalidQueryError(f"HAVING takes comparisons, BETWEEN and IN, found {other.value}; filter rows in WHERE")
+            raise InvalidQueryError(f"HAVING takes {other.value} on text only, found {values.type}; compare numbers with < = > BETWEEN IN")
+
+
+def _matches(predicate: Predicate, values: pa.Array) -> pa.Array:
+    written, ignore_case = str(predicate.values[0]), "i" in predicate.flags
+    if predicate.comparison is Comparison.REGEXP_LIKE:
+        pattern = regexp_pattern(written, ignore_case=ignore_case)
+    else:
+        pattern = like_pattern(written, ignore_case=ignore_case, escape=predicate.escape)
+    found = pattern.matches(pc.fill_null(values, ""))
+    return pa.array(~found if predicate.comparison is Comparison.NOT_LIKE else found, mask=values.is_null().to_numpy(zero_copy_only=False))
 
 
 def _broadcast(operation: Any) -> Any:
@@ -122,7 +137,10 @@ def _broadcast(operation: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    return float(value) if isinstance(value, Decimal) else value
+    if isinstance(value, Decimal):
+        return float(value)
+    too_large = isinstance(value, int) and not -(2**63) <= value < 2**63
+    return float(value) if too_large else value
 
 
 def _comparable(left: pa.Array, right: pa.Array) -> tuple[pa.Array, pa.Array]:

@@ -6,11 +6,14 @@ first); groups that tie at the cut are chosen by their keys, so that the answer 
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType
+from pinotpy.decimals import encode_decimal
 from pinotpy.errors import InvalidQueryError
 from pinotpy.functions.spec import function_named
 from pinotpy.pql.ast import Call, Dialect, Expression, Identifier, Literal
@@ -42,7 +45,10 @@ def constant_row(context: QueryContext) -> ReducedResult:
     for column in context.output:
         assert isinstance(column.expression, Literal)
         kind = ResultType(literal_type(column.expression.value))
-        values = evaluate(column.expression, Groups({}, (), 1))
+        if kind.data_type is DataType.BIG_DECIMAL:
+            values = pa.array([encode_decimal(Decimal(str(column.expression.value)))], pa.binary())
+        else:
+            values = evaluate(column.expression, Groups({}, (), 1))
         columns.append(ResultColumn(column.name, kind, values.cast(kind.data_type.arrow) if kind.data_type is not None else values))
     return ReducedResult(context.kind, tuple(ResultColumn(c.name, c.type, c.values.slice(context.offset, context.limit)) for c in columns))
 
@@ -57,7 +63,11 @@ def _rows(context: QueryContext, rows: pa.Table | None) -> ReducedResult:
     if rows is None:
         return ReducedResult(context.kind, tuple(ResultColumn(c.name, t, _empty(t)) for c, t in zip(context.output, types, strict=True)))
     kept = rows.slice(context.offset, context.limit)
-    out = [ResultColumn(c.name, t, kept.column(f"o{i}").combine_chunks()) for i, (c, t) in enumerate(zip(context.output, types, strict=True))]
+    out = []
+    for i, (column, kind) in enumerate(zip(context.output, types, strict=True)):
+        values = kept.column(f"o{i}").combine_chunks()
+        # DISTINCT shows a multi-value column one value a row.
+        out.append(ResultColumn(column.name, ResultType(kind.data_type, not pa.types.is_list(values.type)), values))
     return ReducedResult(context.kind, tuple(out))
 
 
@@ -185,20 +195,25 @@ def _keys(context: QueryContext, groups: Groups, order: NDArray[np.int64]) -> li
 
 
 def _pql_in_common_order(context: QueryContext, groups: Groups) -> ReducedResult:
-    """PQL under groupByMode=sql and/or responseFormat=sql: one order for all; group columns come first in the table."""
+    """PQL under groupByMode=sql and/or responseFormat=sql: one order for all aggregations.
+
+    As a table, `context.output` names the group columns first. Without groupByMode=sql their values are text, as in the
+    reference, and several aggregations, each with an order of its own, make no table.
+    """
     by_sql_mode = context.options.group_by_mode_sql
-    if not by_sql_mode and len(context.output) > 1:
+    shown = [column for column in context.output if isinstance(column.expression, AggregationRef)]
+    if not by_sql_mode and len(shown) > 1:
         raise InvalidQueryError(
             "a GROUP BY with several aggregations has one list per aggregation in PQL and is no table: add the option groupByMode=sql, or ask one aggregation"
         )
-    order = _ordered(context, groups)[: context.limit] if by_sql_mode else _best(context, context.output[0], groups)
-    keys = _keys(context, groups, order)
-    values = [_output(context, column, groups, order) for column in context.output]
+    order = _ordered(context, groups)[: context.limit] if by_sql_mode else _best(context, shown[0], groups)
     if not context.options.response_format_sql:
-        return ReducedResult(context.kind, (), tuple(GroupList(value.name, tuple(keys), value) for value in values))
+        keys = tuple(_keys(context, groups, order))
+        return ReducedResult(context.kind, (), tuple(GroupList(c.name, keys, _output(context, c, groups, order)) for c in shown))
+    columns = [_output(context, column, groups, order) for column in context.output]
     if not by_sql_mode:
-        keys = [_as_text(key) for key in keys]
-    return ReducedResult(context.kind, (*keys, *values))
+        columns = [c if column in shown else _as_text(c) for column, c in zip(context.output, columns, strict=True)]
+    return ReducedResult(context.kind, tuple(columns))
 
 
 def _as_text(column: ResultColumn) -> ResultColumn:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from decimal import Decimal
 
-from pinotpy.data_types import INT_MIN, DataType
+from pinotpy.data_types import INT_MIN, LONG_MIN, DataType
 from pinotpy.functions.spec import Argument
 from pinotpy.pql.ast import Call, Expression, Identifier, Literal, Star
 from pinotpy.query.context import AggregationRef, ColumnRef, QueryContext
@@ -45,13 +45,15 @@ def result_type(expression: Expression | AggregationRef, columns: Mapping[str, C
 
 
 def literal_type(value: object) -> DataType | None:
-    """INT, LONG, DOUBLE, STRING, BOOLEAN; None for a bare null."""
+    """INT, LONG, BIG_DECIMAL beyond that, DOUBLE, STRING, BOOLEAN; None for a bare null."""
     match value:
         case None:
             return None
         case bool():
             return DataType.BOOLEAN
         case int():
+            if not LONG_MIN <= value <= -LONG_MIN - 1:
+                return DataType.BIG_DECIMAL
             return DataType.INT if INT_MIN <= value <= -INT_MIN - 1 else DataType.LONG
         case float() | Decimal():
             return DataType.DOUBLE

@@ -148,7 +148,7 @@ class _Encoder:
         buffers = []
         if self.values.mv_offsets is not None:
             buffers.append(self.writer.append(layout.MV_OFFSETS, self.values.mv_offsets))
-        if self.values.nulls is not None:
+        if self.values.nulls is not None and self.indexing.null_vector:
             buffers += write_null_vector(self.writer, self.values.nulls)
         return buffers
 
@@ -192,7 +192,7 @@ class _Encoder:
             min_value=_short(first),
             max_value=_short(last),
             default_null=self.default,
-            num_nulls=0 if self.values.nulls is None else int(np.count_nonzero(self.values.nulls)),
+            num_nulls=0 if self.values.nulls is None or not self.indexing.null_vector else int(np.count_nonzero(self.values.nulls)),
             max_values_per_doc=1 if lengths is None else int(lengths.max(initial=0)),
             longest_bytes=longest,
             codec=codec,

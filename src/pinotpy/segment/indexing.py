@@ -38,6 +38,8 @@ class ColumnIndexing:
         packed: dict ids fixed-bit instead of byte-aligned.
         codec: raw values in compressed chunks (LZ4, ZSTANDARD, SNAPPY); without effect on a dictionary column, as in Pinot.
         inverted: inverted index (needs the dictionary; a sorted column has one for free).
+        null_vector: remember which rows had no value. Without it they hold the default like any other value, as in the
+            reference: IS NULL finds none.
         partition_function, num_partitions: record the partitions of the values; 0 = not partitioned.
     """
 
@@ -45,6 +47,7 @@ class ColumnIndexing:
     packed: bool = False
     codec: str | None = None
     inverted: bool = False
+    null_vector: bool = True
     partition_function: str = ""
     num_partitions: int = 0
 
@@ -62,6 +65,10 @@ def resolve_indexing(schema: Schema, table_config: TableConfig | None) -> dict[s
     ]
     if table_config is not None:
         _apply(table_config, plan, faults)
+        if not table_config.indexing.null_handling_enabled:
+            for name, spec in schema.field_specs.items():
+                keeps = schema.enable_column_based_null_handling and not spec.not_null
+                plan[name] = replace(plan[name], null_vector=keeps)
     if faults:
         raise InvalidConfigError("segments of this table cannot be built", tuple(faults))
     return plan

@@ -109,6 +109,7 @@ def test_segments_record_the_partitions_of_their_values(
             "tenants": {},
             "metadata": {},
             "tableIndexConfig": {
+                "nullHandlingEnabled": True,
                 "noDictionaryColumns": ["c"] if raw else [],
                 "segmentPartitionConfig": {"columnPartitionMap": {"c": {"functionName": function, "numPartitions": 4}}},
             },

@@ -47,6 +47,7 @@ def build() -> MemoryDirectory:
             "tenants": {},
             "metadata": {},
             "tableIndexConfig": {
+                "nullHandlingEnabled": True,
                 "noDictionaryColumns": ["r", "t", "mr", "mt"],
                 "noDictionaryConfig": {"z": "LZ4", "y": "ZSTANDARD"},
                 "invertedIndexColumns": ["i", "s", "mi", "p"],

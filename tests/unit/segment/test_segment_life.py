@@ -40,7 +40,14 @@ SCHEMA = Schema.from_json(
 
 
 def config(**parts: Any) -> TableConfig:
-    document = {"tableName": "t", "tableType": "OFFLINE", "segmentsConfig": {"replication": "1"}, "tenants": {}, "metadata": {}, "tableIndexConfig": {}}
+    document = {
+        "tableName": "t",
+        "tableType": "OFFLINE",
+        "segmentsConfig": {"replication": "1"},
+        "tenants": {},
+        "metadata": {},
+        "tableIndexConfig": {"nullHandlingEnabled": True},
+    }
     return TableConfig.from_json(document | parts)
 
 
@@ -56,7 +63,7 @@ def rows(count: int = 1000) -> pa.Table:
     )
 
 
-CONFIG = config(tableIndexConfig={"noDictionaryConfig": {"z": "ZSTANDARD"}, "invertedIndexColumns": ["a", "m"]})
+CONFIG = config(tableIndexConfig={"nullHandlingEnabled": True, "noDictionaryConfig": {"z": "ZSTANDARD"}, "invertedIndexColumns": ["a", "m"]})
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -107,7 +114,7 @@ def test_what_cannot_be_built_is_refused_with_the_column_and_leaves_nothing(tmp_
     with pytest.raises(DataError, match="column 'm' cannot be stored as INT"):
         build_segment(SCHEMA, None, batch(m=[[2**40]]), tmp_path, "s")
     with pytest.raises(InvalidConfigError, match=r"noDictionaryColumns: found 'q'"):
-        build_segment(SCHEMA, config(tableIndexConfig={"noDictionaryColumns": ["q"]}), batch(z=[1]), tmp_path, "s")
+        build_segment(SCHEMA, config(tableIndexConfig={"nullHandlingEnabled": True, "noDictionaryColumns": ["q"]}), batch(z=[1]), tmp_path, "s")
     with pytest.raises(UserError, match="cannot be a segment name"):
         build_segment(SCHEMA, None, batch(z=[1]), tmp_path, "../s")
     assert os.listdir(tmp_path) == []
@@ -141,7 +148,10 @@ def test_the_time_range_is_that_of_the_rows_that_have_a_time(
 ) -> None:
     spec = {"name": "ts", "dataType": data_type, "format": time_format, "granularity": "1:DAYS"}
     schema = Schema.from_json({"schemaName": "t", "dateTimeFieldSpecs": [spec]})
-    table_config = config(segmentsConfig={"replication": "1", "timeColumnName": "ts"}, tableIndexConfig={"noDictionaryColumns": ["ts"] if raw else []})
+    table_config = config(
+        segmentsConfig={"replication": "1", "timeColumnName": "ts"},
+        tableIndexConfig={"nullHandlingEnabled": True, "noDictionaryColumns": ["ts"] if raw else []},
+    )
     batch = pa.record_batch({"ts": pa.array(values, schema.field_specs["ts"].data_type.arrow)})
     found = build_segment(schema, table_config, [batch], tmp_path, "s").time_range
     assert (None if found is None else (found.start_ms, found.end_ms, found.start_raw, found.end_raw)) == expected
@@ -184,7 +194,7 @@ def at(address: int, dtype: Any, count: int) -> np.ndarray[Any, Any]:
 
 def test_the_meta_words_lead_kernels_to_the_same_bytes(tmp_path: Path) -> None:
     table_config = config(
-        tableIndexConfig={"noDictionaryColumns": ["z"], "invertedIndexColumns": ["a", "m"]},
+        tableIndexConfig={"nullHandlingEnabled": True, "noDictionaryColumns": ["z"], "invertedIndexColumns": ["a", "m"]},
         fieldConfigList=[{"name": "m", "properties": {"dictIdEncoding": "FIXED_BIT"}}],
     )
     build_segment(SCHEMA, table_config, rows().sort_by("d").to_batches(), tmp_path, "s")
@@ -324,7 +334,7 @@ assert sum(warmed.values()) >= 8, warmed
 schema = Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": [{"name": n, "dataType": t, "singleValueField": n != "m"} for n, t in
     {"a": "STRING", "z": "LONG", "m": "STRING", "wide": "INT", "sorted": "LONG"}.items()]})
 config = TableConfig.from_json({"tableName": "t", "tableType": "OFFLINE", "segmentsConfig": {"replication": "1"}, "tenants": {}, "metadata": {},
-    "tableIndexConfig": {"invertedIndexColumns": ["a", "m", "wide"]}, "fieldConfigList": [{"name": "z", "properties": {"dictIdEncoding": "FIXED_BIT"}}]})
+    "tableIndexConfig": {"nullHandlingEnabled": True, "invertedIndexColumns": ["a", "m", "wide"]}, "fieldConfigList": [{"name": "z", "properties": {"dictIdEncoding": "FIXED_BIT"}}]})
 directory = MemoryDirectory()
 n = 70000
 rows = {"a": [str(i * 7 % 11) for i in range(n)], "z": [i * 7 % 90 for i in range(n)], "m": [[str(i * 7 % 300), "x"] for i in range(n)],

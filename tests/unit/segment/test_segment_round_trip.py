@@ -75,7 +75,7 @@ def table_config(way: str, **indexing: Any) -> TableConfig:
             "segmentsConfig": {"replication": "1"},
             "tenants": {},
             "metadata": {},
-            "tableIndexConfig": indexing,
+            "tableIndexConfig": {"nullHandlingEnabled": True, **indexing},
             "fieldConfigList": [field],
         }
     )

@@ -6,6 +6,7 @@ that differs from the rows: flagged rows, multi-values), then its slots.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pinotpy.data_types import StoredType
 from pinotpy.errors import QueryExecutionError
 from pinotpy.functions.spec import AggregateFunction, Argument, DistributionPlan, Plan, SlotPlan, Word, function_named
 from pinotpy.kernels import abi, result_context
@@ -64,6 +64,7 @@ def make_layout(plan: ScanPlan) -> Layout:
     context = plan.context
     columns = columns_by_name(context)
     entries: list[AggregationLayout] = []
+    fits: dict[Expression, bool] = {}
     word, distributions = 1, 0
     for aggregation in context.aggregations:
         function = function_named(aggregation.function)
@@ -71,7 +72,9 @@ def make_layout(plan: ScanPlan) -> Layout:
         argument = argument_of(aggregation.args, columns)
         if not (isinstance(source, Star) and function.name == "count"):
             function.check([argument], context.dialect)
-        kept = function.plan(argument, sum_fits_long=_sum_fits_long(source, plan))
+        if source not in fits:
+            fits[source] = _sum_fits_long(source, plan)
+        kept = function.plan(argument, sum_fits_long=fits[source])
         flagged = aggregation.filter is not None or (context.null_handling and function.null_aware and _may_be_null(source, plan))
         walks = not argument.single_value and function.name != "count"
         seen_word = 0
@@ -107,20 +110,21 @@ def _may_be_null(source: Expression, plan: ScanPlan) -> bool:
 
 
 def _sum_fits_long(source: Expression, plan: ScanPlan) -> bool:
-    """Whether no sum over all docs of the plan can leave int64, by the min/max of the segments."""
-    if not isinstance(source, Identifier):
+    """Whether no sum over all docs of the plan can leave int64, by the type or else by the min/max of the segments."""
+    if not isinstance(source, Identifier) or not plan.segments:
+        return False
+    metas = plan.metas.of(source.name)
+    if (metas[:, abi.M_STORED] == abi.T_INT).all():
+        return int(metas[:, abi.M_NUM_VALUES].sum()) < 2**32
+    if (metas[:, abi.M_STORED] > abi.T_LONG).any():
         return False
     total = 0
     for segment in plan.segments:
         column = segment.column(source.name)
-        if column.data_type.stored not in (StoredType.INT, StoredType.LONG):
-            return False
         low, high = column.min_value, column.max_value
         if not isinstance(low, int) or not isinstance(high, int):
-            if column.data_type.stored is StoredType.LONG:
-                return False
-            low, high = -(2**31), 2**31 - 1
-        total += max(abs(low), abs(high)) * column.num_values
+            return False
+        total += max(-low, high) * column.num_values
     return total < 2**63
 
 
@@ -151,12 +155,9 @@ def projected_columns(context: QueryContext) -> tuple[str, ...]:
 
 def values_bound(plan: ScanPlan, layout: Layout, expanded: tuple[str, ...]) -> int:
     """At most so many values go to one group."""
-    walked = [name for entry in layout.aggregations if entry.walks for name in columns_in(entry.source)]
-    total = 0
-    for segment in plan.segments:
-        lanes = 1
-        for name in expanded:
-            lanes *= max(1, segment.column(name).max_values_per_doc)
-        widest = max([segment.column(name).max_values_per_doc for name in walked], default=1)
-        total += segment.num_docs * lanes * max(1, widest)
-    return total
+    walked = {name for entry in layout.aggregations if entry.walks for name in columns_in(entry.source)}
+    docs = int((plan.units[:, abi.U_HIGH] - plan.units[:, abi.U_LOW]).sum())
+    for names in (walked, expanded):
+        widest = [max((segment.column(name).max_values_per_doc for segment in plan.segments), default=1) for name in names]
+        docs *= math.prod(widest) if names is expanded else max(widest, default=1)
+    return docs

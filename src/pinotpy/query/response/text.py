@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, datetime, timedelta
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal, localcontext
 
 import numpy as np
 
@@ -48,11 +48,25 @@ def selection_float(value: float) -> str:
 def _decimal_format(value: float, places: int) -> str:
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else ("∞" if value > 0 else "-∞")
-    if abs(value) >= 1e15:
-        # Java pads the shortest digits with zeros where C would print the binary value's own digits.
-        return f"{Decimal(repr(value)):f}".split(".")[0] + ".0"
-    text = f"{value:.{places}f}".rstrip("0")
-    return text + "0" if text.endswith(".") else text
+    shortest = repr(value)
+    if "e" not in shortest and len(shortest) - shortest.index(".") - 1 <= places:
+        return shortest
+    exact = Decimal(shortest)
+    if exact.as_tuple().exponent >= -places:  # type: ignore[operator]  # finite: the exponent is a number
+        text = f"{exact:f}"
+    else:
+        text = f"{_half_even(exact, value, places):f}"
+    whole, _, fraction = text.partition(".")
+    return f"{whole}.{fraction.rstrip('0') or '0'}"
+
+
+def _half_even(shortest: Decimal, value: float, places: int) -> Decimal:
+    """Java rounds the shortest digits, and looks at the exact binary value only where these stand on a tie."""
+    unit = Decimal(1).scaleb(-places)
+    with localcontext() as context:
+        context.prec = 400
+        is_tie = (shortest / unit) % 1 in (Decimal("0.5"), Decimal("-0.5"))
+        return (Decimal(value) if is_tie else shortest).quantize(unit, rounding=ROUND_HALF_EVEN)
 
 
 def _java_non_finite(value: float) -> str:
