@@ -20,6 +20,7 @@ from pinotpy.data_types import DataType
 from pinotpy.decimals import decode_decimal, encode_decimal
 from pinotpy.errors import QueryExecutionError
 from pinotpy.pql.ast import Call, Expression, Identifier, Literal
+from pinotpy.pql.function_names import canonical_function
 from pinotpy.query.context import ColumnRef, ExpressionPredicate, Predicate, QueryContext
 from pinotpy.query.predicate import FixedMembers, FixedRange, Leg, Nothing, NullTest, TextTest, VarMembers, VarRange, typed_leg
 from pinotpy.query.result_types import columns_by_name, result_type
@@ -52,7 +53,7 @@ class Rows:
         if isinstance(expression, Literal):
             return _literal(expression, len(self.docs))
         if isinstance(expression, Call):
-            function = _FUNCTIONS.get(expression.name)
+            function = _FUNCTIONS.get(canonical_function(expression.name))
             if function is not None:
                 return function(self, expression)
             raise QueryExecutionError(f"Unsupported function: {expression.name} with {len(expression.args)} parameters")
@@ -127,11 +128,12 @@ _DOUBLE_OPERATORS: Final[dict[str, Callable[[Any, Any], Any]]] = {"plus": pc.add
 
 
 def _arithmetic(rows: Rows, call: Call) -> pa.Array:
-    if len(call.args) < 2 or (len(call.args) > 2 and call.name not in ("plus", "times")):
+    operator = canonical_function(call.name)
+    if len(call.args) < 2 or (len(call.args) > 2 and operator not in ("plus", "times")):
         raise QueryExecutionError(f"{call.name} takes two values, found {len(call.args)}")
     if rows.type_of(call) is DataType.BIG_DECIMAL:
         return _decimal_arithmetic(rows, call)
-    return reduce(_DOUBLE_OPERATORS[call.name], [rows.doubles(arg) for arg in call.args])
+    return reduce(_DOUBLE_OPERATORS[operator], [rows.doubles(arg) for arg in call.args])
 
 
 def _decimals(values: pa.Array) -> list[Decimal | None]:
@@ -141,12 +143,13 @@ def _decimals(values: pa.Array) -> list[Decimal | None]:
 
 
 def _decimal_arithmetic(rows: Rows, call: Call) -> pa.Array:
+    operator = _DECIMAL_OPERATORS[canonical_function(call.name)]
     operands = [_decimals(rows.evaluate(arg)) for arg in call.args]
     out: list[bytes | None] = []
     try:
         for row in zip(*operands, strict=True):
             present = [value for value in row if value is not None]
-            out.append(None if len(present) < len(row) else encode_decimal(reduce(_DECIMAL_OPERATORS[call.name], present)))
+            out.append(None if len(present) < len(row) else encode_decimal(reduce(operator, present)))
     except DivisionByZero as error:
         raise QueryExecutionError("/ by zero") from error
     except (InvalidOperation, ValueError) as error:
