@@ -119,6 +119,8 @@ class ControllerParts:
             ],
             equipment.clock,
             controller.is_leader,
+            initial_delay_s=settings.periodic_initial_delay_s,
+            on_run=self._count_run,
         )
         app = build_controller_app(controller, self._scheduler, access=equipment.access, ready=self._not_ready, settings=settings.effective)
         assert self._leadership is not None
@@ -188,6 +190,11 @@ class ControllerParts:
         self._pipeline.start()
         self._scheduler.start()
         self.equipment.metrics.set("ready", 1)
+
+    def _count_run(self, task: str, failures: int) -> None:
+        self.equipment.metrics.count("controllerPeriodicTaskRun", task=task)
+        if failures:
+            self.equipment.metrics.count("controllerPeriodicTaskError", failures, task=task)
 
     def _fences(self) -> Sequence[Check]:
         if self._election is None:

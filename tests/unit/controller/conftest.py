@@ -29,6 +29,15 @@ def harness(start: Callable[..., Harness]) -> Harness:
     return start()
 
 
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
+    """One controller with table `parts` for all tests of a module that leave nothing behind."""
+    started = start_harness(tmp_path_factory.mktemp("shared"))
+    started.add_parts()
+    yield started
+    started.close()
+
+
 @pytest.fixture
 def segment(tmp_path: Path) -> Callable[..., Path]:
     """Build a segment of `parts` as tar.gz."""

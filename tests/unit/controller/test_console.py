@@ -17,20 +17,20 @@ CALL = re.compile(r"""call\("(GET|POST|PUT|DELETE)", (?:"([^"]+)"|`([^`]+)`)""")
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_every_file_is_served_with_its_type_and_a_strict_policy(harness: Harness, name: str) -> None:
-    answer = harness.http.get(f"/console/{name}")
+def test_every_file_is_served_with_its_type_and_a_strict_policy(shared: Harness, name: str) -> None:
+    answer = shared.http.get(f"/console/{name}")
     assert (answer.status_code, answer.content) == (200, (FOLDER / name).read_bytes())
     expected = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}[name.rpartition(".")[2]]
     assert answer.headers["content-type"].startswith(expected)
     assert "default-src 'none'" in answer.headers["content-security-policy"]
 
 
-def test_the_pages_stand_at_their_paths(harness: Harness) -> None:
-    assert harness.http.get("/").content == (FOLDER / "index.html").read_bytes()
-    assert harness.http.get("/query").content == (FOLDER / "query.html").read_bytes()
-    assert harness.http.get("/query/", follow_redirects=True).content == (FOLDER / "query.html").read_bytes()
+def test_the_pages_stand_at_their_paths(shared: Harness) -> None:
+    assert shared.http.get("/").content == (FOLDER / "index.html").read_bytes()
+    assert shared.http.get("/query").content == (FOLDER / "query.html").read_bytes()
+    assert shared.http.get("/query/", follow_redirects=True).content == (FOLDER / "query.html").read_bytes()
     for path in ("/console/..%2f__init__.py", "/console/__init__.py", "/console/none.js"):
-        assert harness.http.get(path).status_code == 404
+        assert shared.http.get(path).status_code == 404
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -44,17 +44,17 @@ def test_nothing_is_loaded_from_elsewhere_and_no_script_stands_in_a_page(name: s
         assert script[1].strip() == ""
 
 
-def test_what_a_page_links_to_is_there(harness: Harness) -> None:
+def test_what_a_page_links_to_is_there(shared: Harness) -> None:
     for name in ("index.html", "query.html"):
         for link in re.findall(r"(?:href|src)=\"([^\"]+)\"", (FOLDER / name).read_text()):
-            assert harness.http.get(f"/{link.removeprefix('./')}").status_code == 200, link
+            assert shared.http.get(f"/{link.removeprefix('./')}").status_code == 200, link
     for name in FILES:
         for module in re.findall(r"from \"\./([^\"]+)\"", (FOLDER / name).read_text()):
             assert module in FILES
 
 
-def test_every_call_of_the_pages_is_a_declared_route(harness: Harness) -> None:
-    declared = {(route.method, re.sub(r"\{[^}]*\}", "{}", route.path)) for route in _routes(harness)}
+def test_every_call_of_the_pages_is_a_declared_route(shared: Harness) -> None:
+    declared = {(route.method, re.sub(r"\{[^}]*\}", "{}", route.path)) for route in _routes(shared)}
     calls = {(method, "/" + re.sub(r"\$\{[^}]*\}", "{}", plain or template)) for method, plain, template in CALL.findall((FOLDER / "api.js").read_text())}
     assert len(calls) >= 8
     assert calls <= declared
@@ -64,8 +64,21 @@ def test_every_call_of_the_pages_is_a_declared_route(harness: Harness) -> None:
             assert not re.search(r"\bfetch\(|XMLHttpRequest|WebSocket|EventSource|sendBeacon", (FOLDER / name).read_text()), name
 
 
-def _routes(harness: Harness) -> list[Route]:
+def _routes(shared: Harness) -> list[Route]:
     from pinotpy.controller.app import controller_routes
     from pinotpy.controller.periodic.scheduler import PeriodicScheduler
 
-    return list(controller_routes(harness.controller, PeriodicScheduler([], harness.controller.clock, lambda: True)))
+    return list(controller_routes(shared.controller, PeriodicScheduler([], shared.controller.clock, lambda: True)))
+
+
+def test_every_route_is_described(shared: Harness) -> None:
+    document = shared.http.get("/openapi.json").json()
+    operations = [operation for methods in document["paths"].values() for operation in methods.values()]
+    assert len(operations) >= 80
+    assert all(operation.get("summary") for operation in operations)
+    ids = [operation["operationId"] for operation in operations]
+    assert len(set(ids)) == len(ids)
+    undescribed = [(o["operationId"], p["name"]) for o in operations for p in o.get("parameters", []) if p["in"] == "query" and not p.get("description")]
+    assert undescribed == []
+    for page in ("/docs", "/help"):
+        assert shared.http.get(page).status_code == 200

@@ -34,7 +34,7 @@ class Task:
 
 def test_a_task_runs_soon_after_leadership_and_then_once_an_interval() -> None:
     clock, task = ManualClock(), Task("t", 100)
-    scheduler = PeriodicScheduler([task], clock, lambda: True, seed=1)
+    scheduler = PeriodicScheduler([task], clock, lambda: True, initial_delay_s=10, seed=1)
     scheduler.run_due()
     clock.advance(20_000)
     scheduler.run_due()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import orjson
 from fastapi import Response
 
-from pinotpy.errors import UserError
+from pinotpy.errors import PinotError, UserError
 from pinotpy.names import TableType
+from pinotpy.service.metrics import Metrics
 
 
 def success(text: str, unrecognized: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -21,6 +24,16 @@ def success(text: str, unrecognized: dict[str, Any] | None = None) -> dict[str, 
 def pretty(document: Any) -> Response:
     """JSON for people, as Pinot answers schemas."""
     return Response(orjson.dumps(document, option=orjson.OPT_INDENT_2), media_type="application/json")
+
+
+@contextmanager
+def counted(metrics: Metrics, name: str) -> Iterator[None]:
+    """Count what is refused or fails inside."""
+    try:
+        yield
+    except PinotError:
+        metrics.count(name)
+        raise
 
 
 def java_list(names: list[str]) -> str:

@@ -10,7 +10,7 @@ from fastapi import Query, Request
 
 from pinotpy.config.table import TableConfig
 from pinotpy.controller import tables
-from pinotpy.controller.api.answers import success, table_type_of
+from pinotpy.controller.api.answers import counted, success, table_type_of
 from pinotpy.controller.api.bodies import RawBody, json_body
 from pinotpy.controller.context import Controller
 from pinotpy.controller.periods import period_ms
@@ -64,7 +64,8 @@ def table_routes(controller: Controller) -> Routes:
     def post_table(request: Request, body: RawBody) -> dict[str, Any]:
         config = TableConfig.from_json(body)
         authorise(request, Action.ADMIN, table_resource(config.raw_table_name))
-        tables.add_table(controller, config)
+        with counted(controller.metrics, "controllerTableAddError"):
+            tables.add_table(controller, config)
         return success(f"Table {config.name_with_type} successfully added", config.unrecognized)
 
     @routes.post("/tables/validate", Action.READ, EACH_TABLE, summary="Check a table config without storing it", openapi_extra=TABLE_BODY)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -46,10 +47,20 @@ UPLOAD_RESPONSES: dict[int | str, dict[str, Any]] = {
 }
 
 
+class UploadTimeoutError(UserError):
+    """An upload that took too long."""
+
+    code = 408
+    http_status = 408
+
+
 def upload_routes(controller: Controller) -> Routes:
     """Declare them."""
     routes = Routes("Segment")
-    slots = asyncio.Semaphore(controller.settings.uploads_max)
+    settings = controller.settings
+    slots = asyncio.Semaphore(settings.uploads_max)
+    # Threads of their own: an upload waits for the leader, whose address is looked up on the loop's other threads.
+    threads = ThreadPoolExecutor(settings.uploads_max, thread_name_prefix="upload")
 
     async def upload(
         request: Request,
@@ -83,12 +94,17 @@ def upload_routes(controller: Controller) -> Routes:
             async with slots:
                 (folder / "parts").mkdir()
                 (folder / "segment").mkdir()
-                parts = await receive_parts(
-                    request.stream(), request.headers["content-type"], folder / "parts", bytes_max=controller.settings.upload_bytes_max, parts_max=1
-                )
+                try:
+                    async with asyncio.timeout(settings.upload_timeout_ms / 1000):
+                        content_type = request.headers["content-type"]
+                        parts = await receive_parts(request.stream(), content_type, folder / "parts", bytes_max=settings.upload_bytes_max)
+                except TimeoutError as error:
+                    raise UploadTimeoutError(
+                        f"the upload took longer than {settings.upload_timeout_ms} ms (controller.segment.upload.timeoutInMillis)"
+                    ) from error
                 if not parts:
                     raise UserError("Segment file (as multipart/form-data) is required for SEGMENT upload mode")
-                done = await asyncio.to_thread(accept_upload, controller, parts[0].path, folder / "segment", wanted, register, may_write)
+                done = await loop.run_in_executor(threads, accept_upload, controller, parts[0].path, folder / "segment", wanted, register, may_write)
         except BaseException:
             controller.metrics.count("controllerSegmentUploadError")
             raise
@@ -102,7 +118,7 @@ def upload_routes(controller: Controller) -> Routes:
             path,
             Action.WRITE,
             IN_HANDLER,
-            body_max_bytes=controller.settings.upload_bytes_max,
+            body_max_bytes=settings.upload_bytes_max,
             summary="Upload a segment: new, again (same CRC), or with new content (refresh)",
             openapi_extra=UPLOAD_BODY,
             responses=UPLOAD_RESPONSES,

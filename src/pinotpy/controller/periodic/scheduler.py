@@ -13,8 +13,10 @@ from pinotpy.clock import Clock
 
 LOG = logging.getLogger(__name__)
 
-FIRST_RUN_SHARE = 0.2  # a new leader starts a task within this share of its interval, so that tasks do not all start at once
+INITIAL_DELAY_S = 120.0  # a new leader waits so long, up to as much again at random, so that a restart does not start everything at once
 IDLE_S = 1.0  # how long leadership may change unseen
+
+OnRun = Callable[[str, int], None]  # name of the task, number of failures
 
 
 class PeriodicTask(Protocol):
@@ -51,10 +53,20 @@ class TaskReport:
 class PeriodicScheduler:
     """Owns the thread; `report` may be read from any thread (values are swapped, never edited in place from outside)."""
 
-    def __init__(self, tasks: Sequence[PeriodicTask], clock: Clock, is_leader: Callable[[], bool], *, seed: int | None = None) -> None:
+    def __init__(
+        self,
+        tasks: Sequence[PeriodicTask],
+        clock: Clock,
+        is_leader: Callable[[], bool],
+        *,
+        initial_delay_s: float = INITIAL_DELAY_S,
+        on_run: OnRun | None = None,
+        seed: int | None = None,
+    ) -> None:
         names = [task.name for task in tasks]
         assert len(set(names)) == len(names), f"two periodic tasks have one name: {names}"
         self._tasks, self._clock, self._is_leader = tuple(tasks), clock, is_leader
+        self._initial_delay_s, self._on_run = initial_delay_s, on_run
         self._random = random.Random(seed)
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -80,7 +92,7 @@ class PeriodicScheduler:
             if task.interval_s <= 0:
                 continue
             if entry.due_ns == 0:
-                entry.due_ns = now_ns + int(task.interval_s * 1e9 * self._random.uniform(0, FIRST_RUN_SHARE))
+                entry.due_ns = now_ns + int(min(task.interval_s, self._initial_delay_s * self._random.uniform(1, 2)) * 1e9)
             if now_ns >= entry.due_ns:
                 self.run_now(task.name)
                 entry.due_ns = self._clock.monotonic_ns() + int(task.interval_s * 1e9 * self._random.uniform(0.95, 1.05))
@@ -119,6 +131,8 @@ class PeriodicScheduler:
             entry.failures += len(failed)
             entry.last_failed = tuple(failed)
             entry.last_took_ms = (self._clock.monotonic_ns() - started_ns) // 1_000_000
+        if self._on_run is not None:
+            self._on_run(name, len(failed))
         return entry
 
     def _tables_of(self, task: PeriodicTask, failed: list[str]) -> Sequence[str]:

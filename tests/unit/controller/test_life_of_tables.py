@@ -1,0 +1,256 @@
+"""Proves what happens around tables and segments: deletes and their files, retention, brokers that come late, faults of
+stores, and who may see and do what. Over real HTTP and the in-memory cluster store with injected faults."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from controller_harness import PARTS_SCHEMA, PARTS_TABLE, Harness
+
+from pinotpy.clock import ManualClock
+from pinotpy.cluster.memory import Fault
+from pinotpy.controller.deletion import purge_deleted_files
+from pinotpy.controller.periodic.broker_resource import BrokerResourceValidation
+from pinotpy.controller.periodic.retention import RetentionManager, is_expired, retention_ms
+from pinotpy.controller.periodic.segment_status import SegmentStatusChecker, TableStatus, status_of
+from pinotpy.controller.table_size import half_size
+from pinotpy.errors import DataError
+from pinotpy.fs.memory import MemoryDeepStore
+from pinotpy.service.access import UsersFileAccess, add_user
+from pinotpy.service.rights import Action, Rights
+
+Builder = Callable[..., Path]
+DAY_MS = 86_400_000
+
+
+def test_a_table_is_one_write_and_its_delete_removes_everything(harness: Harness, segment: Builder) -> None:
+    assert harness.post_json("/schemas", PARTS_SCHEMA).status_code == 200
+    before = harness.nodes()
+    assert harness.post_json("/tables", PARTS_TABLE).status_code == 200
+    assert harness.upload(segment(), tableName="parts").status_code == 200
+    assert harness.http.get("/brokers/tables/parts").json() == ["Broker_localhost_8099"]
+    answer = harness.http.delete("/tables/parts")
+    assert answer.json() == {"status": "Tables: [parts_OFFLINE] deleted"}
+    assert harness.nodes() == before
+    assert harness.http.get("/brokers/tables/parts").status_code == 404
+    (file,) = harness.files()
+    assert re.fullmatch(r"store/Deleted_Segments/parts/parts_0/\d+\.until-\d+\.tar\.gz", file)
+
+
+def test_a_bad_parameter_of_a_delete_changes_nothing(harness: Harness, segment: Builder) -> None:
+    harness.add_parts()
+    assert harness.upload(segment(), tableName="parts").status_code == 200
+    before = harness.tree.dump()
+    for path in ("/tables/parts?retention=x", "/tables/parts?type=bad", "/segments/parts/parts_0?retention=1w", "/segments/parts?type=OFFLINE&retention=-1d"):
+        assert harness.http.delete(path).status_code == 400, path
+    assert harness.http.get("/tables/parts?state=bad").status_code == 400
+    assert harness.tree.dump() == before
+
+
+def test_deleted_files_are_kept_as_long_as_asked(start: Callable[..., Harness], segment: Builder) -> None:
+    clock = ManualClock()
+    harness = start(clock=clock, settings={"deleted_segments_retention_days": 7})
+    harness.add_parts()
+    for name in ("a", "b", "c"):
+        assert harness.upload(segment(name), tableName="parts").status_code == 200
+    assert harness.http.delete("/segments/parts/a").json() == {"status": "Segment deleted"}
+    assert harness.http.delete("/segments/parts/b?retention=1d12h").status_code == 200
+    assert harness.http.delete("/segments/parts/c?retention=0d").status_code == 200
+
+    def kept() -> list[str]:
+        return [file.split("/")[3] for file in harness.files()]
+
+    assert kept() == ["a", "b"]
+    clock.advance(36 * 3_600_000 - 1)
+    purge_deleted_files(harness.controller)
+    assert kept() == ["a", "b"]
+    clock.advance(1)
+    purge_deleted_files(harness.controller)
+    assert kept() == ["a"]
+    clock.advance(6 * DAY_MS)
+    purge_deleted_files(harness.controller)
+    assert kept() == []
+
+
+def test_retention_deletes_what_is_too_old_and_nothing_else(start: Callable[..., Harness], segment: Builder) -> None:
+    clock = ManualClock(20_000 * DAY_MS)
+    harness = start(clock=clock)
+    config = {"timeColumnName": "day", "replication": "1", "segmentPushType": "APPEND", "retentionTimeUnit": "DAYS", "retentionTimeValue": "30"}
+    harness.add_parts(segmentsConfig=config)
+    for name, day in (("old", 19_960), ("edge", 19_968), ("new", 19_999)):
+        assert harness.upload(segment(name, first_day=day), tableName="parts").status_code == 200
+    RetentionManager(harness.controller, 1).run_table("parts_OFFLINE")
+    # A segment ends two days after its first: 19962 is older than 30 days, 19970 is exactly 30 days old.
+    assert harness.http.get("/segments/parts").json() == [{"OFFLINE": ["edge", "new"]}]
+    assert harness.http.get("/segments/parts/old").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("end_ms", "expired"),
+    [(None, False), (-1, False), (0, False), (20_000 * DAY_MS - 31 * DAY_MS, True), (20_000 * DAY_MS, False), (10**15, False)],
+)
+def test_times_that_say_nothing_never_delete(end_ms: int | None, expired: bool) -> None:
+    assert is_expired(end_ms, 30 * DAY_MS, 20_000 * DAY_MS) is expired
+
+
+def test_tables_without_retention_keep_everything(harness: Harness) -> None:
+    from pinotpy.config.table import TableConfig
+
+    keep = TableConfig.from_json(PARTS_TABLE).segments
+    assert retention_ms(keep) is None
+    refresh = {"replication": "1", "segmentPushType": "REFRESH", "retentionTimeUnit": "DAYS", "retentionTimeValue": "3"}
+    assert retention_ms(TableConfig.from_json(PARTS_TABLE | {"segmentsConfig": refresh}).segments) is None
+
+
+def test_a_broker_that_comes_late_serves_the_tables_of_its_tenant(harness: Harness) -> None:
+    harness.add_parts()
+    task = BrokerResourceValidation(harness.controller, 3600)
+    task.run_once()
+    harness.add_instance("Broker_localhost_8199", ["DefaultTenant_BROKER"])
+    harness.add_instance("Broker_localhost_8299", ["other_BROKER"])
+    task.run_once()
+    assert harness.http.get("/brokers/tables/parts").json() == ["Broker_localhost_8099", "Broker_localhost_8199"]
+
+
+def test_a_full_deep_store_leaves_nothing_and_says_so(start: Callable[..., Harness], segment: Builder) -> None:
+    def full(operation: str, key: str) -> None:
+        if operation == "put":
+            raise DataError(f"deep store failed on '{key}': no space left on device")
+
+    harness = start(deep_store=MemoryDeepStore(fault=full))
+    harness.add_parts()
+    nodes = harness.nodes()
+    answer = harness.upload(segment(), tableName="parts")
+    assert answer.status_code == 503
+    assert "no space left" in answer.json()["error"]
+    assert harness.nodes() == nodes
+    assert harness.files() == []
+
+
+def test_a_lost_reply_of_the_cluster_store_registers_once(harness: Harness, segment: Builder) -> None:
+    harness.add_parts()
+    lost = 0
+
+    def lose(operation: str, path: str) -> Fault | None:
+        nonlocal lost
+        if operation == "multi" and lost < 3:
+            lost += 1
+            return Fault.REPLY_LOST
+        return None
+
+    harness.store.fault = lose
+    assert harness.upload(segment(), tableName="parts").status_code == 200
+    assert lost > 0
+    assert harness.http.get("/segments/parts").json() == [{"OFFLINE": ["parts_0"]}]
+    assert harness.http.get("/segments/parts/parts_0").status_code == 200
+
+
+def test_an_unreachable_cluster_store_is_a_503_and_leaves_no_file(harness: Harness, segment: Builder) -> None:
+    harness.add_parts()
+    harness.store.fault = lambda operation, path: Fault.REQUEST_LOST if operation == "multi" else None
+    assert harness.upload(segment(), tableName="parts").status_code == 503
+    harness.store.fault = None
+    assert harness.files() == []
+    assert harness.http.get("/segments/parts").json() == [{"OFFLINE": []}]
+
+
+def test_an_upload_waits_for_servers_that_still_drop_the_old_segment(harness: Harness, segment: Builder, eventually: Any) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    harness.add_parts()
+    held = {"parts_0": {"Server_localhost_8098": "ONLINE"}}
+    harness.set_external_view("parts_OFFLINE", held)
+    archive = segment()
+    with ThreadPoolExecutor(1) as pool:
+        upload = pool.submit(harness.upload, archive, tableName="parts")
+        eventually(harness.files, what="the archive is stored")
+        assert not upload.done()
+        harness.set_external_view("parts_OFFLINE", {})
+        assert upload.result(20).status_code == 200
+
+
+# --- gauges ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_status_of_a_table_counts_serving_replicas() -> None:
+    two = {"a": "ONLINE", "b": "ONLINE"}
+    ideal = {"s1": two, "s2": two, "s3": {"a": "OFFLINE"}}
+    assert status_of(ideal, {"s1": two, "s2": {"a": "ONLINE", "b": "ERROR"}}) == TableStatus(2, 1, 50, 1, 100)
+    assert status_of(ideal, {"s1": two}) == TableStatus(2, 0, 0, 0, 50)
+    assert status_of({}, {}) == TableStatus(0, 0, 100, 0, 100)
+
+
+def test_the_status_checker_shows_gauges(harness: Harness, segment: Builder) -> None:
+    harness.add_parts()
+    assert harness.upload(segment(), tableName="parts").status_code == 200
+    harness.settle()
+    task = SegmentStatusChecker(harness.controller, 1)
+    task.run_table("parts_OFFLINE")
+    task.run_once()
+    text = harness.http.get("/metrics").text
+    for line in (
+        'pinot_controller_numberOfReplicas{table="parts_OFFLINE"} 2.0',
+        'pinot_controller_percentSegmentsAvailable{table="parts_OFFLINE"} 100.0',
+        "pinot_controller_offlineTableCount 1.0",
+    ):
+        assert line in text
+
+
+def test_sizes_of_servers_that_do_not_answer_are_estimated() -> None:
+    ideal = {"s1": {"a": "ONLINE", "b": "ONLINE"}, "s2": {"b": "ONLINE"}}
+    size = half_size(ideal, {"a": {"s1": 100}})
+    assert (size["reportedSizeInBytes"], size["estimatedSizeInBytes"], size["missingSegments"]) == (100, 200, 1)
+    assert size["segments"]["s2"]["estimatedSizeInBytes"] == -1
+    assert size["segments"]["s1"]["serverInfo"]["b"] == {"segmentName": "s1", "diskSizeInBytes": -1}
+    assert half_size(ideal, {})["reportedSizeInBytes"] == -1
+
+
+# --- rights ----------------------------------------------------------------------------------------------------------
+
+
+def test_everybody_sees_and_does_what_they_may(start: Callable[..., Harness], segment: Builder, tmp_path: Path) -> None:
+    users = tmp_path / "users.json"
+    everything = frozenset({Action.ADMIN})
+    add_user(users, "root", "root-password", Rights((("*", everything),), everything, everything))
+    add_user(users, "pusher", "pusher-password", Rights((("parts", frozenset({Action.WRITE})),)))
+    add_user(users, "other", "other-password", Rights((("orders", frozenset({Action.READ})),)))
+    harness = start(access=UsersFileAccess(users))
+    http = harness.http
+    assert http.get("/tables").status_code == 401
+    assert http.get("/query").status_code == 200
+    http.auth = ("root", "root-password")
+    harness.add_parts()
+    assert http.get("/tables").json() == {"tables": ["parts"]}
+    http.auth = ("pusher", "pusher-password")
+    assert harness.upload(segment(), tableName="parts").status_code == 200
+    assert harness.upload(segment(), tableName="orders").status_code == 403
+    assert harness.upload(segment("b", table="orders")).status_code == 403
+    assert http.get("/tables/parts").status_code == 403
+    assert http.delete("/tables/parts").status_code == 403
+    assert harness.post_json("/tables", PARTS_TABLE | {"tableName": "mine"}).status_code == 403
+    assert harness.post_json("/schemas", PARTS_SCHEMA | {"schemaName": "mine"}).status_code == 403
+    http.auth = ("other", "other-password")
+    assert http.get("/tables").json() == {"tables": []}
+    assert http.get("/schemas").json() == []
+    # Whether a forbidden table exists cannot be told from the answer.
+    assert http.get("/tables/parts").json()["error"].replace("parts", "x") == http.get("/tables/none").json()["error"].replace("none", "x")
+    assert http.get("/zk/ls?path=/").status_code == 403
+    assert harness.files() == [next(file for file in harness.files() if file.startswith("store/segments/parts/parts_0/"))]
+
+
+# --- queries through the controller ----------------------------------------------------------------------------------
+
+
+def test_without_a_broker_a_query_says_what_to_do(harness: Harness) -> None:
+    answer = harness.post_json("/pql", {"pql": "select count(*) from parts"})
+    assert answer.status_code == 200
+    (exception,) = answer.json()["exceptions"]
+    assert exception["errorCode"] == 410
+    assert "none of 1 live brokers can be reached" in exception["message"]
+    assert harness.post_json("/sql", {}).json()["exceptions"][0]["errorCode"] == 100
+    assert harness.http.post("/sql", content=b"{").json()["exceptions"][0]["errorCode"] == 100
+    assert harness.http.get("/pql").json()["exceptions"][0]["errorCode"] == 100
