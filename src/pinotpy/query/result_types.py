@@ -8,6 +8,7 @@ from decimal import Decimal
 from pinotpy.data_types import INT_MIN, LONG_MIN, DataType
 from pinotpy.functions.spec import Argument
 from pinotpy.pql.ast import Call, Expression, Identifier, Literal, Star
+from pinotpy.pql.function_names import canonical_function
 from pinotpy.query.context import AggregationRef, ColumnRef, QueryContext
 from pinotpy.query.reduced import ResultType
 
@@ -37,7 +38,7 @@ def result_type(expression: Expression | AggregationRef, columns: Mapping[str, C
             return ResultType(DataType.BOOLEAN)
         case Call(name="cast", args=(_, Literal(value=str(target)))):
             return ResultType(_cast_type(target))
-        case Call(name=name, args=args) if name in ARITHMETIC and name != "mod":
+        case Call(name=name, args=args) if (operator := canonical_function(name)) in ARITHMETIC and operator != "mod":
             types = [result_type(arg, columns).data_type for arg in args]
             return ResultType(DataType.BIG_DECIMAL if DataType.BIG_DECIMAL in types else DataType.DOUBLE)
         case _:
