@@ -10,6 +10,7 @@ from pinotpy.controller.api.brokers import broker_routes
 from pinotpy.controller.api.cluster import cluster_routes
 from pinotpy.controller.api.console import console_routes
 from pinotpy.controller.api.instances import instance_routes
+from pinotpy.controller.api.old_forms import old_routes
 from pinotpy.controller.api.queries import query_routes
 from pinotpy.controller.api.schemas import schema_routes
 from pinotpy.controller.api.segments import segment_routes
@@ -31,6 +32,7 @@ def controller_routes(controller: Controller, scheduler: PeriodicScheduler) -> I
         table_routes(controller),
         upload_routes(controller),
         segment_routes(controller),
+        old_routes(controller),
         instance_routes(controller),
         tenant_routes(controller),
         cluster_routes(controller, scheduler),

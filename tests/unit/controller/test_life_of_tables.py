@@ -254,3 +254,29 @@ def test_without_a_broker_a_query_says_what_to_do(harness: Harness) -> None:
     assert harness.post_json("/sql", {}).json()["exceptions"][0]["errorCode"] == 100
     assert harness.http.post("/sql", content=b"{").json()["exceptions"][0]["errorCode"] == 100
     assert harness.http.get("/pql").json()["exceptions"][0]["errorCode"] == 100
+
+
+# --- paths of 0.x ----------------------------------------------------------------------------------------------------
+
+
+def test_paths_of_old_clients_do_what_the_newer_ones_do(harness: Harness, segment: Builder) -> None:
+    harness.add_parts()
+    assert harness.upload(segment(), tableName="parts").status_code == 200
+    http = harness.http
+    assert http.get("/tables/parts/segments/crc").json() == http.get("/segments/parts/crc").json()
+    assert http.post("/tables/parts/segments/reload").json() == {"status": "Sent 2 reload messages"}
+    assert http.get("/tables/parts/segments/parts_0/reload").json() == {"status": "Sent 2 reload messages"}
+    assert [message["MSG_SUBTYPE"] for message in harness.messages("Server_localhost_8098")] == ["RELOAD_SEGMENT"] * 2
+    ((entry,),) = http.get("/tables/parts/segments/parts_0").json()
+    assert entry["state"]["segment.crc"] == http.get("/segments/parts/crc").json()["parts_0"]
+    changed = PARTS_TABLE | {"tableIndexConfig": {"invertedIndexColumns": ["name"]}, "segmentsConfig": {"replication": "1"}}
+    answer = http.put("/tables/parts/indexingConfigs", json=changed)
+    assert answer.json() == {"status": "Updated indexing config for table parts"}
+    config = http.get("/tables/parts").json()["OFFLINE"]
+    assert config["tableIndexConfig"]["invertedIndexColumns"] == ["name"]
+    assert config["segmentsConfig"]["replication"] == "2"
+    assert http.get("/tables/parts?state=disable").json() == [{"tableName": "parts_OFFLINE", "state": {"successful": True, "message": "Table disabled"}}]
+    assert http.get("/tables/parts/state?type=OFFLINE").json() == {"state": "disabled"}
+    assert http.post("/instances/Server_localhost_8098/state", content="disable").json() == {
+        "status": "Request to disable instance Server_localhost_8098 is successful"
+    }
