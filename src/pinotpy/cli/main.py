@@ -37,18 +37,25 @@ def _global(version: Annotated[bool, typer.Option("--version", callback=_print_v
 
 
 def _register() -> None:
+    if app.registered_commands:
+        return
     for info in sorted(pkgutil.iter_modules(commands.__path__), key=lambda i: i.name):
         module = importlib.import_module(f"{commands.__name__}.{info.name}")
         app.command(module.NAME, help=module.__doc__)(module.run)
 
 
-def main() -> None:
-    """Entry point of the `pinotpy` executable."""
+def main(arguments: list[str] | None = None) -> None:
+    """Entry point of the `pinotpy` executable; `arguments` instead of the process's own. Ends with SystemExit."""
     _register()
     try:
-        app()
+        app(arguments)
     except PinotError as error:
         print(f"pinotpy: {error.message}", file=sys.stderr)
+        sys.exit(1)
+    except OSError as error:
+        # A folder that cannot be written, a full disk: the caller's world, not our bug.
+        where = f" '{error.filename}'" if error.filename else ""
+        print(f"pinotpy: {(error.strerror or str(error)).lower()}{where}", file=sys.stderr)
         sys.exit(1)
     except KeyboardInterrupt:
         print("pinotpy: interrupted", file=sys.stderr)

@@ -11,6 +11,8 @@ import typer
 from pinotpy.errors import UserError
 
 if TYPE_CHECKING:
+    from rich.progress import Progress
+
     from pinotpy.client.http_calls import Access
 
 # --- of daemons ----------------------------------------------------------------------------------------------------
@@ -69,3 +71,13 @@ def read_json(file: Path) -> dict[str, Any]:
 def print_status(answer: dict[str, Any], as_json: bool) -> None:
     """The answer to a change: its status line, or all of it as JSON."""
     typer.echo(json.dumps(answer, indent=2) if as_json else str(answer.get("status", answer)))
+
+
+def progress(as_json: bool) -> Progress:
+    """A progress bar on standard error, so that standard output holds the result alone; none with --json or without a terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    return Progress(*columns, console=console, disable=as_json or not console.is_terminal, transient=True)
