@@ -112,8 +112,10 @@ def _use_postings(units: NDArray[np.int64], tree: Resolved, metas: ColumnMetas, 
     at = units[:, abi.U_SEGMENT]
     lengths = np.stack([_posting_lengths(leg, metas)[at] for leg in legs])  # (legs, units)
     best = lengths.argmin(axis=0)
-    limits = ((units[:, abi.U_HIGH] - units[:, abi.U_LOW]) * LIST_SHARE_MAX).astype(np.int64) + 1
-    chosen = lengths.min(axis=0) <= limits
+    shortest = lengths.min(axis=0)
+    # What a sorted column left of the segment it leaves of the list as well.
+    run, docs = units[:, abi.U_HIGH] - units[:, abi.U_LOW], np.array([segment.num_docs for segment in metas.segments], np.int64)[at]
+    chosen = (shortest <= docs * LIST_SHARE_MAX + 1) & (shortest * (run / docs) <= run * LIST_SHARE_MAX + 1)
     for number, leg in enumerate(legs):
         _use_posting_lists(units, np.flatnonzero(chosen & (best == number)), leg, lengths[number], metas, keep_alive)
     return units[units[:, abi.U_LOW] < units[:, abi.U_HIGH]]

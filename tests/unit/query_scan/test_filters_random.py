@@ -4,6 +4,7 @@ predicates nested in AND, OR and NOT, both dialects, cut into segments. The orac
 
 from __future__ import annotations
 
+import itertools
 import random
 import re
 from decimal import Decimal
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 from fake_segment import FakeColumn, FakeSegment, fake_column
 
-from pinotpy.data_types import DataType, default_null_value, FieldType
+from pinotpy.data_types import DataType, FieldType, default_null_value
 from pinotpy.decimals import decode_decimal, encode_decimal
 from pinotpy.pql.ast import Dialect, Identifier
 from pinotpy.query.context import And, Bound, ColumnRef, Comparison, Constant, Filter, Not, Or, OutputColumn, Predicate, QueryContext, QueryKind
@@ -89,7 +90,9 @@ def random_predicate(rng: random.Random, ref: ColumnRef, has_dictionary: bool) -
                 return above and (not high or v < values[1] or (high_closed and v == values[1]))
 
             return (
-                Predicate(lhs, Comparison.RANGE, lower=Bound(literals[0], low_closed) if low else None, upper=Bound(literals[1], high_closed) if high else None),
+                Predicate(
+                    lhs, Comparison.RANGE, lower=Bound(literals[0], low_closed) if low else None, upper=Bound(literals[1], high_closed) if high else None
+                ),
                 inside,
             )
         case "IS_NULL":
@@ -174,7 +177,7 @@ def make_case(seed: int, num_rows: int) -> tuple[list[ColumnRef], list[FakeSegme
         rows.append(row)
     borders = [0, *sorted(rng.randrange(num_rows + 1) for _ in range(2)), num_rows]
     segments, ordered = [], []
-    for number, (first, end) in enumerate(zip(borders, borders[1:], strict=False)):
+    for number, (first, end) in enumerate(itertools.pairwise(borders)):
         part = rows[first:end]
         if not part:
             continue
