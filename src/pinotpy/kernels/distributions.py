@@ -1,7 +1,7 @@
 """Distributions: how often each group saw each value, exact (DISTINCTCOUNT, sums of BIG_DECIMAL).
 
-Where groups * cardinality is at most DIRECT_MAX the counts of a unit are addressed directly by (group, dict id); else
-pairs are hashed. When a unit ends, what it counted goes to the distribution's arena as (arena row, value, count), where
+Where groups * cardinality is at most DIRECT_MAX, or DIRECT_PAIRS_PER_DOC for every doc, the counts of a unit are addressed
+directly by (group, dict id); else pairs are hashed. When a unit ends, what it counted goes to the distribution's arena as (arena row, value, count), where
 value is a dict id of the unit or the 64 bits of a raw value.
 
     begin_distribution  A0 word of the distribution in the context, A1 groups, A2 cardinality (0: hashed)      begin
@@ -46,7 +46,8 @@ from pinotpy.kernels.result_context import (
     vector_at,
 )
 
-DIRECT_MAX: Final = 1 << 20
+DIRECT_MAX: Final = 1 << 18
+DIRECT_PAIRS_PER_DOC: Final = 4
 _ENTRY: Final = 3  # group + 1, value, count
 _FIRST: Final = 1 << 12
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)

@@ -3,7 +3,8 @@
 A key is G_KEY_WORDS words: dict ids, 64-bit values, and behind it a word with the null flag for a column that is raw and
 nullable in some unit (A4 = 1). Groups
 are numbered by appearance in the unit; their keys and rows lie behind each other, so memory follows the groups that
-exist. The index is open addressing over u64: the upper half of the hash as a tag, and group + 1.
+exist. The index is open addressing. An entry is one word, the upper half of the hash as a tag and group + 1; for keys of
+one word it is two, the key itself and group + 1, so that a row costs one cache miss.
 
     begin_hashed   A0 number of expected groups at first                               begin
     key_ids        A0 ids, A1 word of the key, A2 null flags or -1, A3 id of null, A4 flag word      select
@@ -47,7 +48,9 @@ from pinotpy.kernels.result_context import (
     G_KEYS,
     G_NUM_GROUPS,
     G_ROW_WORDS,
+    G_SCRATCH,
     G_TABLE,
+    SCRATCH_WORDS,
     context_of,
     vector_at,
 )
@@ -60,13 +63,20 @@ _GROUP_MASK = np.uint64(0xFFFFFFFF)
 _TAG_MASK = np.uint64(0xFFFFFFFF00000000)
 
 
+@njit(nogil=True, inline="always")
+def _entry_words(context: Any) -> Any:
+    return 2 if context[G_KEY_WORDS] == 1 else 1
+
+
 @block_function
 def begin_hashed(state_address: int, args_address: int) -> Any:
     """An empty table."""
     context = context_of(words(state_address, STATE_WORDS))
     context[G_NUM_GROUPS], context[G_INDEX_MASK] = 0, _FIRST - 1
     context[G_KEYS + V_USED] = 0
-    code = reserve_zeroed(context[G_CONTROL], vector_at(context, G_INDEX), _FIRST)
+    code = reserve_zeroed(context[G_CONTROL], vector_at(context, G_SCRATCH), SCRATCH_WORDS)
+    if code == E_OK:
+        code = reserve_zeroed(context[G_CONTROL], vector_at(context, G_INDEX), _FIRST * _entry_words(context))
     if code == E_OK:
         code = reserve_zeroed(context[G_CONTROL], vector_at(context, G_KEY_BLOCK), BLOCK * context[G_KEY_WORDS])
     return code
@@ -159,28 +169,73 @@ def _hash(keys: Any, at: Any, count: Any) -> Any:
 
 @njit(nogil=True)
 def _grow_index(context: Any, groups_max: int) -> Any:
-    # At most half full; made anew from the keys when it grows.
+    # At most half full; made anew from the keys, four times as large, when it grows.
     count = context[G_INDEX_MASK] + 1
     if groups_max * 2 <= count:
         return E_OK
-    new_count = count
+    new_count = count * 4
     while groups_max * 2 > new_count:
         new_count *= 2
-    words(context[G_INDEX + V_ADDRESS], count)[:] = 0
-    code = reserve_zeroed(context[G_CONTROL], vector_at(context, G_INDEX), new_count)
+    entry = _entry_words(context)
+    words(context[G_INDEX + V_ADDRESS], count * entry)[:] = 0
+    code = reserve_zeroed(context[G_CONTROL], vector_at(context, G_INDEX), new_count * entry)
     if code != E_OK:
         return code
     context[G_INDEX_MASK] = new_count - 1
-    index = words(context[G_INDEX + V_ADDRESS], new_count)
+    index = words(context[G_INDEX + V_ADDRESS], new_count * entry)
     mask, width = uint64(new_count - 1), uint64(context[G_KEY_WORDS])
     keys = words(context[G_KEYS + V_ADDRESS], context[G_NUM_GROUPS] * context[G_KEY_WORDS])
     for group in range(context[G_NUM_GROUPS]):
         h = _hash(keys, uint64(group) * width, width)
         at = (h >> uint64(12)) & mask
-        while index[at] != 0:
-            at = (at + uint64(1)) & mask
-        index[at] = int64((h & _TAG_MASK) | uint64(group + 1))
+        if entry == 2:
+            while index[uint64(2) * at + uint64(1)] != 0:
+                at = (at + uint64(1)) & mask
+            index[uint64(2) * at], index[uint64(2) * at + uint64(1)] = keys[group], group + 1
+        else:
+            while index[at] != 0:
+                at = (at + uint64(1)) & mask
+            index[at] = int64((h & _TAG_MASK) | uint64(group + 1))
     return E_OK
+
+
+@njit(nogil=True)
+def _places(block: Any, index: Any, mask: Any, places: Any, firsts: Any) -> None:
+    # Where each key would be, and what is there: independent loads, so that cache misses overlap.
+    for i in range(len(places)):
+        h = uint64(block[i]) * _MULTIPLIER
+        h = (h ^ (h >> uint64(29))) * _MULTIPLIER
+        places[i] = int64((h >> uint64(12)) & mask)
+    for i in range(len(places)):
+        firsts[i] = index[uint64(2) * uint64(places[i])]
+
+
+@njit(nogil=True)
+def _find_single(context: Any, block: Any, out: Any) -> None:
+    n = len(out)
+    mask = uint64(context[G_INDEX_MASK])
+    index = words(context[G_INDEX + V_ADDRESS], (context[G_INDEX_MASK] + 1) * 2)
+    groups = context[G_NUM_GROUPS]
+    keys = words(context[G_KEYS + V_ADDRESS], groups + n)
+    places = words(context[G_SCRATCH + V_ADDRESS], BLOCK)[:n]
+    _places(block, index, mask, places, words(context[G_SCRATCH + V_ADDRESS] + BLOCK * 8, BLOCK)[:n])
+    for i in range(n):
+        key = block[i]
+        at = uint64(places[i])
+        while True:
+            group = index[uint64(2) * at + uint64(1)]
+            if group == 0:
+                index[uint64(2) * at], index[uint64(2) * at + uint64(1)] = key, groups + 1
+                keys[uint64(groups)] = key
+                out[i] = uint32(groups)
+                groups += 1
+                break
+            if index[uint64(2) * at] == key:
+                out[i] = uint32(group - 1)
+                break
+            at = (at + uint64(1)) & mask
+    context[G_NUM_GROUPS] = groups
+    context[G_KEYS + V_USED] = groups
 
 
 @njit(nogil=True)
@@ -231,7 +286,11 @@ def find_groups(state_address: int, args_address: int) -> Any:
     if code == E_OK:
         code = _grow_index(context, groups_max)
     if code == E_OK:
-        _find(context, words(context[G_KEY_BLOCK + V_ADDRESS], BLOCK * context[G_KEY_WORDS]), register_u32(state, args[A0])[:n])
+        block, out = words(context[G_KEY_BLOCK + V_ADDRESS], BLOCK * context[G_KEY_WORDS]), register_u32(state, args[A0])[:n]
+        if context[G_KEY_WORDS] == 1:
+            _find_single(context, block, out)
+        else:
+            _find(context, block, out)
     return code
 
 
@@ -272,5 +331,5 @@ def clear_hashed(state_address: int, args_address: int) -> Any:
     table = words(context[G_TABLE + V_ADDRESS], context[G_NUM_GROUPS] * width)
     for group in range(context[G_NUM_GROUPS]):
         table[group * width] = 0
-    words(context[G_INDEX + V_ADDRESS], context[G_INDEX_MASK] + 1)[:] = 0
+    words(context[G_INDEX + V_ADDRESS], (context[G_INDEX_MASK] + 1) * _entry_words(context))[:] = 0
     return E_OK
