@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType
 from pinotpy.decimals import decode_decimal, encode_decimal
-from pinotpy.errors import QueryExecutionError
-from pinotpy.pql.ast import Call, Expression, Identifier, Literal
+from pinotpy.errors import InvalidQueryError, PinotError, QueryExecutionError
+from pinotpy.pql.ast import Call, Dialect, Expression, Identifier, Literal
 from pinotpy.pql.function_names import canonical_function
 from pinotpy.query.context import ColumnRef, ExpressionPredicate, Predicate, QueryContext
 from pinotpy.query.predicate import FixedMembers, FixedRange, Leg, Nothing, NullTest, TextTest, VarMembers, VarRange, typed_leg
@@ -78,12 +78,14 @@ class Rows:
         data_type = self.type_of(expression)
         if data_type is DataType.BIG_DECIMAL:
             return pa.array([None if v is None else float(v) for v in _decimals(values)], pa.float64())
+        # What the text alone shows is 700 in SQL; what only values show is 200, as everything in PQL.
+        fault: type[PinotError] = InvalidQueryError if self.context.dialect is Dialect.SQL else QueryExecutionError
         if pa.types.is_list(values.type):
-            raise QueryExecutionError("arithmetic needs single values: a multi-value column was found")
+            raise fault("arithmetic needs single values: a multi-value column was found")
         try:
-            return values.cast(pa.float64())
+            return values.cast(pa.float64(), safe=False)  # a LONG beyond 2^53 is rounded, as everywhere in arithmetic
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            raise QueryExecutionError(f"arithmetic needs numbers: {error}") from error
+            raise (fault if isinstance(expression, Literal) else QueryExecutionError)(f"arithmetic needs numbers: {error}") from error
 
 
 def condition_mask(condition: Predicate | ExpressionPredicate, context: QueryContext, segment: Segment, docs: Docs, *, negated: bool) -> NDArray[np.uint8]:
@@ -133,7 +135,8 @@ def _arithmetic(rows: Rows, call: Call) -> pa.Array:
         raise QueryExecutionError(f"{call.name} takes two values, found {len(call.args)}")
     if rows.type_of(call) is DataType.BIG_DECIMAL:
         return _decimal_arithmetic(rows, call)
-    return reduce(_DOUBLE_OPERATORS[operator], [rows.doubles(arg) for arg in call.args])
+    literals = {arg: rows.doubles(arg) for arg in call.args if isinstance(arg, Literal)}  # their faults come first
+    return reduce(_DOUBLE_OPERATORS[operator], [literals[arg] if isinstance(arg, Literal) else rows.doubles(arg) for arg in call.args])
 
 
 def _decimals(values: pa.Array) -> list[Decimal | None]:

@@ -163,7 +163,7 @@ def _is_number(kind: pa.DataType) -> bool:
 def _arithmetic(name: str, left: pa.Array, right: pa.Array) -> pa.Array:
     valid = pc.and_(left.is_valid(), right.is_valid())
     try:
-        a, b = (pc.fill_null(side.cast(pa.float64()), 0.0).to_numpy(zero_copy_only=False) for side in (left, right))
+        a, b = (pc.fill_null(side.cast(pa.float64(), safe=False), 0.0).to_numpy(zero_copy_only=False) for side in (left, right))
     except pa.ArrowException as error:
         raise InvalidQueryError(f"cannot compute with {left.type} and {right.type}: {error}") from error
     with np.errstate(all="ignore"):
