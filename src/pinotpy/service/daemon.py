@@ -191,6 +191,15 @@ def _write_ready_file(file: Path, facts: Mapping[str, object]) -> None:
     os.replace(name, file)
 
 
+class _WithoutPandas:
+    """An import hook that says: pandas is not installed."""
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError("daemons run without pandas", name=name)
+
+
 def tune_process() -> None:
     """Settings of every daemon process: quick hand-over of the GIL, and no threads of libraries besides ours.
 
@@ -199,7 +208,9 @@ def tune_process() -> None:
     """
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     # Where pandas happens to be installed, Arrow imports it on the first conversion of a list: 56 MB and 0.2 s for nothing.
-    sys.modules.setdefault("pandas", None)  # type: ignore[arg-type]
+    # (None in sys.modules would not do: compiled modules take it for the module, and Arrow's first conversion fails.)
+    if _WithoutPandas not in sys.meta_path:
+        sys.meta_path.insert(0, _WithoutPandas)
     pyarrow = sys.modules.get("pyarrow")
     if pyarrow is not None:
         pyarrow.set_cpu_count(1)
