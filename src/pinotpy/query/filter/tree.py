@@ -136,10 +136,18 @@ class _Emitter:
             return self._any(node, kept, target, free)
         return self._leg(node, kept, target)
 
+    def _holds(self, node: Resolved) -> bool:
+        """Whether every doc of every unit satisfies `node`, as far as is known."""
+        if isinstance(node, ResolvedAll):
+            return all(self._holds(child) for child in node.children)
+        if isinstance(node, ResolvedAny):
+            return any(self._holds(child) for child in node.children)
+        return isinstance(node, ResolvedLeg) and bool(node.always(self._metas.of(node.leg.column))[self._segments].all())
+
     def _leg(self, leg: ResolvedLeg | ComputedLeg, kept: int, target: int) -> bool:
         at = self._segments
         mode = leg.mode[at]
-        if isinstance(leg, ResolvedLeg) and bool(leg.always(self._metas.of(leg.leg.column))[at].all()):
+        if self._holds(leg):
             return False
         flags = leg.flags[at]
         words = [leg.meta[at], kept, target, mode, leg.negated, leg.nulls, *(leg.tests[at, i] for i in range(4))]
@@ -156,15 +164,15 @@ class _Emitter:
     def _any(self, node: ResolvedAny, kept: int, target: int, free: int) -> bool:
         if free + 1 >= SCRATCH_MASK:
             raise InvalidQueryError(f"OR may be nested in AND {SCRATCH_MASK // 2} times, found more: write the condition flatter")
+        if self._holds(node):
+            return False
         # `target` may be `kept`, which all children read: collect beside it.
         collected, one = free, free + 1
         if not node.children:
             self._out.append(0, (_NO_COLUMN.ctypes.data, kept, target, LEG_NEVER), abi.I_LEG)
             return True
         for i, child in enumerate(node.children):
-            if not self.emit(child, kept, collected if i == 0 else one, free + 2):
-                # Holds everywhere, so the OR does; what was appended is harmless but for time.
-                return False
+            self.emit(child, kept, collected if i == 0 else one, free + 2)
             if i > 0:
                 self._out.append(0, (collected, one, collected), abi.I_OR)
         self._out.append(0, (collected, collected, target), abi.I_OR)

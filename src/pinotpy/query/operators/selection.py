@@ -117,7 +117,7 @@ class _Tops:
         """Units and docs of all heaps, ascending."""
         found = []
         for words, rows in zip(self.words, self.rows, strict=True):
-            width = int(words[collect.TW_WIDTH])
+            width = max(int(words[collect.TW_WIDTH]), 2)  # 0: a heap without units
             found.append(rows[: int(words[collect.TW_COUNT]) * width].reshape(-1, width)[:, -2:].astype(np.int64))
         pairs = np.concatenate(found) if found else np.zeros((0, 2), np.int64)
         pairs = pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
