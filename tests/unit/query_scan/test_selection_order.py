@@ -74,9 +74,9 @@ def test_order_by_equals_a_stable_sort_of_the_rows(seed: int) -> None:
     rng = random.Random(seed)
     types = {f"c{i}": rng.choice(list(VALUES)) for i in range(3)}
     rows = [{name: None if rng.random() < 0.2 else rng.choice(VALUES[t]) for name, t in types.items()} for _ in range(rng.choice([50, 2500]))]
-    half = len(rows) // 3
+    pieces = rng.choice([2, 9])  # values of many segments are gathered by one kernel
     segments = []
-    for part in (rows[:half], rows[half:]):
+    for part in (rows[len(rows) * i // pieces : len(rows) * (i + 1) // pieces] for i in range(pieces)):
         columns = [fake_column(name, t, [row[name] for row in part], dictionary=rng.random() < 0.7, packed=rng.random() < 0.3) for name, t in types.items()]
         segments.append(FakeSegment("s", columns))
     refs = [ColumnRef(name, t) for name, t in types.items()]

@@ -3,43 +3,79 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType
-from pinotpy.kernels import abi
-from pinotpy.pql.ast import Expression, Identifier
+from pinotpy.kernels import abi, gather
+from pinotpy.pql.ast import Call, Expression, Identifier
 from pinotpy.query.expression import Rows
+from pinotpy.query.operators.collect import decode, key_array
 from pinotpy.query.plan import ScanPlan
 from pinotpy.query.result_types import columns_by_name, result_type
 
 Ints = NDArray[np.int64]
 
 
-def evaluate_rows(plan: ScanPlan, units: Ints, docs: Ints, expressions: Sequence[Expression]) -> list[pa.Array]:
-    """Values of each expression for the rows (units[i], docs[i]), in that order.
+# Fewer segments than this are read one by one: an Arrow take in a dictionary is as fast as the gather.
+_GATHER_SEGMENTS_MIN: Final = 4
 
-    Works segment by segment, so that a dictionary is read once however the rows are mixed.
-    """
+
+def evaluate_rows(plan: ScanPlan, units: Ints, docs: Ints, expressions: Sequence[Expression]) -> list[pa.Array]:
+    """Values of each expression for the rows (units[i], docs[i]), in that order."""
     if not len(units):
         return [pa.array([], output_field(plan, "", expression).type) for expression in expressions]
     segments = plan.units[units, abi.U_SEGMENT]
     order = np.argsort(segments, kind="stable")
-    ordered = segments[order]
-    starts = np.flatnonzero(np.diff(ordered, prepend=-1))
+    starts = np.flatnonzero(np.diff(segments[order], prepend=-1))
+    found: dict[Expression, pa.Array] = {}
+    if len(starts) >= _GATHER_SEGMENTS_MIN:
+        found = {expression: _gathered(plan, segments, docs, expression) for expression in expressions if _can_gather(plan, expression)}
+    others = [expression for expression in dict.fromkeys(expressions) if expression not in found]
+    if others:
+        found.update(zip(others, _by_segment(plan, segments, docs, order, starts, others), strict=True))
+    return [found[expression] for expression in expressions]
+
+
+def _by_segment(plan: ScanPlan, segments: Ints, docs: Ints, order: Ints, starts: Ints, expressions: Sequence[Expression]) -> list[pa.Array]:
+    """Segment after segment, so that a dictionary is read once however the rows are mixed."""
     parts: list[list[pa.Array]] = [[] for _ in expressions]
-    for first, end in zip(starts, [*starts[1:], len(ordered)], strict=True):
+    for first, end in zip(starts.tolist(), [*starts[1:].tolist(), len(order)], strict=True):
         plan.control.check()
-        rows = Rows(plan.context, plan.segments[int(ordered[first])], docs[order[first:end]])
+        rows = Rows(plan.context, plan.segments[int(segments[order[first]])], docs[order[first:end]])
         for part, expression in zip(parts, expressions, strict=True):
             part.append(rows.evaluate(expression))
+    joined = [part[0] if len(part) == 1 else pa.concat_arrays(part) for part in parts]
+    if bool((order[1:] > order[:-1]).all()):
+        return joined
     back = np.empty_like(order)
     back[order] = np.arange(len(order))
-    in_place = bool((back == np.arange(len(back))).all())
-    joined = [part[0] if len(part) == 1 else pa.concat_arrays(part) for part in parts]
-    return joined if in_place else [values.take(pa.array(back)) for values in joined]
+    return [values.take(pa.array(back)) for values in joined]
+
+
+def _can_gather(plan: ScanPlan, expression: Expression) -> bool:
+    """A single-value column whose words kernels can decode: of a fixed type, or with a dictionary everywhere."""
+    if not isinstance(expression, Identifier):
+        return False
+    column = columns_by_name(plan.context)[expression.name]
+    return column.single_value and (column.data_type.stored.is_fixed or bool((plan.metas.of(column.name)[:, abi.M_CARDINALITY] >= 0).all()))
+
+
+def _gathered(plan: ScanPlan, segments: Ints, docs: Ints, expression: Expression) -> pa.Array:
+    assert isinstance(expression, Identifier)
+    metas = plan.metas.of(expression.name)
+    found = np.empty(len(docs), np.int64)
+    gather.words_at(metas, segments, docs, found, found.view(np.float64))
+    dictionaries = np.where(metas[:, abi.M_CARDINALITY] >= 0, plan.metas.addresses(expression.name), 0)
+    data_type = columns_by_name(plan.context)[expression.name].data_type
+    values, _ = decode(found, segments, dictionaries, data_type.stored)
+    nulls = np.zeros(len(docs), np.bool_)
+    if plan.context.null_handling:
+        gather.nulls_at(metas, segments, docs, nulls)
+    return key_array(values, nulls, data_type)
 
 
 def output_field(plan: ScanPlan, name: str, expression: Expression) -> pa.Field:
@@ -62,7 +98,7 @@ def rows_table(plan: ScanPlan, names: Sequence[str], expressions: Sequence[Expre
 
 def columns_of(expressions: Sequence[Expression]) -> set[Expression]:
     """Distinct expressions that cost reading a column: literals do not."""
-    return {expression for expression in expressions if isinstance(expression, Identifier) or getattr(expression, "args", ())}
+    return {expression for expression in expressions if isinstance(expression, (Identifier, Call))}
 
 
 def is_number(data_type: DataType | None) -> bool:
