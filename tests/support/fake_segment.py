@@ -6,6 +6,7 @@ for null, and lays them out as a real segment does. What a test expects is compu
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import Any
 
@@ -122,7 +123,7 @@ def fake_column(
         point(abi.M_MV_OFFSETS, offsets)
     if nulls.any():
         bitmap = point(abi.M_NULLS, np.packbits(nulls, bitorder="little"))
-    in_order = single_value and all(a <= b for a, b in zip(flat, flat[1:], strict=False))
+    in_order = single_value and all(a <= b for a, b in itertools.pairwise(flat))
     found = FakeDictionary(sorted(set(flat)), stored) if dictionary else None
     if found is not None:
         rank = {value: i for i, value in enumerate(found._list)}

@@ -25,6 +25,8 @@ from pinotpy.segment.data_source import Segment
 
 # A list of docs from the inverted index beats a scan below this share of the docs.
 LIST_SHARE_MAX: Final = 0.05
+# Joining several lists costs 20 µs in Python, in which so many docs are scanned.
+MERGED_LIST_DOCS_MIN: Final = 50_000
 # Fewer docs than this are scanned by one thread: waking another costs 40 µs, as much as a thread needs for them.
 DOCS_PER_THREAD_MIN: Final = 200_000
 
@@ -153,12 +155,13 @@ def _use_posting_lists(
         resolve.posting_ranges(words[at], leg.ids[at], found)
         units[direct, abi.U_LIST] = words[at, abi.M_INVERTED_DOCS] + found[:, 0] * 4
         units[direct, abi.U_LOW], units[direct, abi.U_HIGH] = 0, found[:, 1] - found[:, 0]
-    for unit, segment in zip(chosen[~one_id].tolist(), segments[~one_id].tolist(), strict=True):
+    merged = ~one_id & (words[segments, abi.M_NUM_DOCS] >= MERGED_LIST_DOCS_MIN)
+    for unit, segment in zip(chosen[merged].tolist(), segments[merged].tolist(), strict=True):
         docs = _posting_docs(leg, segment, int(lengths[unit]), words[segment])
         low, high = docs.searchsorted(units[unit, [abi.U_LOW, abi.U_HIGH]])
         keep_alive.append(docs)
         units[unit, abi.U_LIST], units[unit, abi.U_LOW], units[unit, abi.U_HIGH] = docs.ctypes.data, low, high
-    leg.mode[segments] = LEG_ALWAYS
+    leg.mode[segments[one_id | merged]] = LEG_ALWAYS
 
 
 def _posting_docs(leg: ResolvedLeg, segment: int, count: int, words: NDArray[np.int64]) -> NDArray[np.int32]:
