@@ -19,8 +19,11 @@ from pathlib import Path
 
 from pinotpy.errors import RemoteError
 
-# prctl(PR_SET_PDEATHSIG, SIGTERM), then become the daemon: safe where preexec_fn is not (threads), and survives exec.
-_SHIM = "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 15); os.execv(sys.argv[1], sys.argv[1:])"
+# prctl(PR_SET_PDEATHSIG, SIGTERM), then become the daemon: safe where preexec_fn is not (threads), and survives exec. A parent
+# that died before the call sends nothing any more, so its pid is compared afterwards. The kernel means the *thread* that
+# launched: launch from one that lives as long as the cluster.
+_SHIM = "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 15); os.getppid() == int(sys.argv[1]) or sys.exit(1); os.execv(sys.argv[2], sys.argv[2:])"
+PROGRAM = (sys.executable, "-m", "pinotpy")
 START_TIMEOUT_S = 90.0
 STOP_TIMEOUT_S = 20.0
 
@@ -68,6 +71,11 @@ class DaemonProcess:
         """Resident memory in MiB, with children (ZooKeeper's JVM runs below its launcher)."""
         return sum(_rss_kib(pid) for pid in [self.pid, *_descendants(self.pid)]) / 1024
 
+    def last_words(self) -> str:
+        """What a daemon that refused to start said about it: `cannot start: …`, or '' if it crashed."""
+        _, _, words = self.log_tail(1).partition(": cannot start: ")
+        return f"cannot start: {words}" if words else ""
+
     def log_tail(self, lines: int = 15) -> str:
         try:
             return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
@@ -86,7 +94,7 @@ class LocalCluster:
         """Start `pinotpy <args>` without waiting; see wait_ready."""
         self.directory.mkdir(parents=True, exist_ok=True)
         log = self.directory / f"{name}.log"
-        command = [sys.executable, "-c", _SHIM, sys.executable, "-m", "pinotpy", *args]
+        command = [sys.executable, "-c", _SHIM, str(os.getpid()), *PROGRAM, *args]
         with log.open("a") as sink:
             process = subprocess.Popen(
                 command, stdout=subprocess.PIPE, stderr=sink, stdin=subprocess.DEVNULL, text=True, env={**os.environ, **(env or {})}, start_new_session=True
@@ -164,7 +172,10 @@ def _read_ready_line(daemon: DaemonProcess, deadline: float) -> dict[str, str]:
             return dict(part.split("=", 1) for part in line.split()[1:] if "=" in part)
         if not line:
             daemon.process.wait(STOP_TIMEOUT_S)
-            raise RemoteError(f"{daemon.name} ended with status {daemon.process.returncode} before it was ready; the end of its log:\n{daemon.log_tail()}")
+            status, words = daemon.process.returncode, daemon.last_words()
+            if words:
+                raise RemoteError(f"{daemon.name} ended with status {status}: {words}")
+            raise RemoteError(f"{daemon.name} ended with status {status} before it was ready; the end of its log:\n{daemon.log_tail()}")
 
 
 def _rss_kib(pid: int) -> int:

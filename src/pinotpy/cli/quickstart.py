@@ -7,6 +7,7 @@ ask the sample queries; read the memory of the idle daemons.
 
 from __future__ import annotations
 
+import subprocess
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +21,7 @@ from rich.panel import Panel
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from pinotpy.cli.asking import ask
+from pinotpy.cli.compiled_kernels import are_compiled
 from pinotpy.cli.local_cluster import LocalCluster, free_port, is_free
 from pinotpy.cli.result_table import print_answer
 from pinotpy.cli.sample_queries import FIRST_FULL_QUERY, SAMPLES
@@ -29,13 +31,14 @@ from pinotpy.errors import PinotError, RemoteError
 TABLE = "flights"
 CLUSTER = "QuickStartCluster"
 NUM_SERVERS = 2
+COMPILE_TIMEOUT_S = 600.0
 ONLINE_TIMEOUT_S = 60.0
 FIRST_ANSWER_TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """Ports that the user asked for; None = the usual one if it is free, else any free one."""
+    """Ports that the user asked for; None = the usual one if it is free, else any free one; 0 = any free one."""
 
     zookeeper: int | None = None
     controller: int | None = None
@@ -43,8 +46,9 @@ class Ports:
 
 
 def _port(wanted: int | None, usual: int) -> int:
+    """A number rather than 0 in any case: daemons that start again must be the same instances."""
     if wanted is not None:
-        return wanted
+        return wanted or free_port()
     return usual if is_free(usual) else free_port()
 
 
@@ -60,6 +64,7 @@ class Quickstart:
         self._controller_port = _port(ports.controller, 9000)
         self._broker_port = _port(ports.broker, 8099)
         self._restart_began = 0.0
+        self.is_complete = False
         self._server_ports = [(_port(None, 8098), _port(None, 8097)), (free_port(), free_port())]
 
     @property
@@ -73,6 +78,8 @@ class Quickstart:
     def run(self) -> None:
         """All steps; raises PinotError when one fails."""
         self.console.print(Panel.fit("[bold]pinotpy quickstart[/bold]\nthe flights that left New York in 2013, in a cluster on this machine"))
+        if not are_compiled():
+            self._step("compiling the kernels, once after an installation or a change", self._compile_kernels)
         started = time.perf_counter()
         self._step("starting ZooKeeper, controller, broker and 2 servers", self._start_all)
         with ControllerClient(self.controller_url) as client:
@@ -82,24 +89,26 @@ class Quickstart:
         first_answer_s = self._first_answer_s(rows)
         self._ask_samples()
         self._print_measurements(first_answer_s, time.perf_counter() - started)
+        self.is_complete = True
 
     def print_addresses(self) -> None:
-        """Where everything is, and what to try."""
-        example = f"""curl -s {self.broker_url}/query -d '{{"pql": "SELECT COUNT(*) FROM flights GROUP BY carrier TOP 3"}}'"""
-        self.console.print(
-            Panel(
-                f"query page   {self.controller_url}/query\nREST, docs   {self.controller_url}/docs\nbroker       {self.broker_url}/query\n"
-                f"logs         {self.cluster.directory}\n\n{escape(example)}\n\nCtrl-C stops everything",
-                title="the cluster is up",
-            )
-        )
+        """Where everything is, and what to try. Examples stand outside of the frame and unbroken, to be copied."""
+        places = f"query page   {self.controller_url}/query\nREST, docs   {self.controller_url}/docs\nbroker       {self.broker_url}/query"
+        self.console.print(Panel.fit(f"{places}\nlogs         {self.cluster.directory}", title="the cluster is up"))
+        query = "SELECT COUNT(*) FROM flights GROUP BY carrier TOP 3"
+        for example in (
+            f"""curl -s {self.broker_url}/query -d '{{"pql": "{query}"}}'""",
+            f'pinotpy post-query --broker-url {self.broker_url} --query "{query}"',
+        ):
+            self.console.print(f"  [cyan]{escape(example)}[/cyan]", soft_wrap=True)
+        self.console.print("Ctrl-C stops everything")
 
     def stop(self) -> bool:
         """Stop all daemons; return whether all ended by themselves with status 0."""
         statuses = self.cluster.stop_all()
         failed = {name: status for name, status in statuses.items() if status != 0}
         if failed:
-            self.console.print(f"[red]these daemons did not stop cleanly:[/red] {failed}; logs are in {self.cluster.directory}")
+            self.console.print(f"[red]these daemons did not stop cleanly:[/red] {failed}")
         else:
             self.console.print("all daemons stopped")
         return not failed
@@ -111,6 +120,16 @@ class Quickstart:
         with self.console.status(text):
             work()
         self.console.print(f"[green]✓[/green] {text} [dim]({time.perf_counter() - start:.1f} s)[/dim]")
+
+    def _compile_kernels(self) -> None:
+        # In a process of its own and before the daemons: two servers that compile at once would take twice as long.
+        warmup = self.cluster.launch("warmup", "warmup")
+        try:
+            status = warmup.process.wait(COMPILE_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            raise RemoteError(f"the kernels were not compiled within {COMPILE_TIMEOUT_S:g} s; the end of the log:\n{warmup.log_tail()}") from None
+        if status != 0:
+            raise RemoteError(f"the kernels cannot be compiled (status {status}); the end of the log:\n{warmup.log_tail()}")
 
     def _start_all(self) -> None:
         if self._zk_address is None:
@@ -171,7 +190,7 @@ class Quickstart:
         return rows
 
     def _restart(self) -> None:
-        names = [name for name in self.cluster.daemons if name != "zookeeper"]
+        names = [name for name in self.cluster.daemons if name not in ("zookeeper", "warmup")]
         for name in names:
             self.cluster.daemons[name].ask_to_stop()
         for name in names:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from rich.console import Console
@@ -9,17 +10,24 @@ from rich.markup import escape
 from rich.table import Table
 
 ROWS_SHOWN_MAX = 100
+_NUMERIC = ("INT", "LONG", "FLOAT", "DOUBLE", "BIG_DECIMAL")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def print_answer(console: Console, answer: dict[str, Any], *, rows_max: int = ROWS_SHOWN_MAX) -> None:
     """Print all result tables of `answer`, then one line of counters, then its exceptions in red."""
-    for table in _tables(answer, rows_max):
+    for number, table in enumerate(_tables(answer, rows_max)):
+        if number:
+            console.print()
         console.print(table)
     console.print(f"[dim]{escape(summary(answer))}[/dim]")
-    for fault in answer.get("exceptions", []):
-        console.print(f"[red]error {fault.get('errorCode')}[/red] {escape(str(fault.get('message')))}")
+    faults = answer.get("exceptions") or []
+    for fault in faults:
+        console.print(f"[red]error {fault.get('errorCode')}[/red] {escape(_visible(str(fault.get('message'))))}")
     if answer.get("exactness") not in (None, "exact"):
-        console.print(f"[yellow]this answer is {answer['exactness']}[/yellow]: {escape('; '.join(answer.get('exactnessReasons', [])))}")
+        # Faults are among the reasons; they have been told.
+        reasons = "" if faults else ": " + "; ".join(answer.get("exactnessReasons") or [])
+        console.print(f"[yellow]this answer is {answer['exactness']}[/yellow]{escape(_visible(reasons))}")
 
 
 def summary(answer: dict[str, Any]) -> str:
@@ -48,11 +56,13 @@ def _tables(answer: dict[str, Any], rows_max: int) -> list[Table]:
 def _table(names: list[str], rows: list[list[Any]], rows_max: int, types: list[str] | None = None) -> Table:
     table = Table(show_edge=False, pad_edge=False, header_style="bold")
     for number, name in enumerate(names):
-        numeric = _is_numeric([row[number] for row in rows[:20]])
-        table.add_column(escape(str(name)), justify="right" if numeric else "left", footer=types[number] if types else "")
+        numeric = types[number] in _NUMERIC if types else _is_numeric([row[number] for row in rows[:20]])
+        table.add_column(escape(_visible(str(name))), justify="right" if numeric else "left")
     for row in rows[:rows_max]:
-        table.add_row(*(escape(_cell(value)) for value in row))
-    if len(rows) > rows_max:
+        table.add_row(*(escape(_visible(_cell(value))) for value in row))
+    if not rows:
+        table.caption = "no rows"
+    elif len(rows) > rows_max:
         table.caption = f"{len(rows) - rows_max:,} more rows; --json prints all"
     return table
 
@@ -67,7 +77,14 @@ def _cell(value: Any) -> str:
     return str(value)
 
 
+def _visible(text: str) -> str:
+    """Control characters as escapes: data must not steer the terminal. Line ends stay."""
+    return _CONTROL.sub(lambda found: f"\\x{ord(found.group()):02x}", text)
+
+
 def _is_numeric(values: list[Any]) -> bool:
+    """Whether texts of PQL read as numbers: it has no types in its answers."""
+
     def is_number(value: Any) -> bool:
         try:
             float(value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import tempfile
 import threading
@@ -30,22 +31,29 @@ def run(
     interrupted = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: _interrupt(interrupted))
-    with tempfile.TemporaryDirectory(prefix="pinotpy-quickstart-") as scratch:
-        quickstart = Quickstart(directory or Path(scratch), Ports(zk_port, controller_port, broker_port), zk_address)
-        try:
-            quickstart.run()
-            if not stop:
-                quickstart.print_addresses()
-                interrupted.wait()
-        except _InterruptedError:
-            quickstart.console.print("interrupted")
-        finally:
-            # From here on a second Ctrl-C must not leave daemons behind.
-            for number in (signal.SIGINT, signal.SIGTERM):
-                signal.signal(number, signal.SIG_IGN)
-            clean = quickstart.stop()
-    if not clean:
-        raise typer.Exit(1)
+    # A folder of our own is removed at the end, unless something failed: then its logs are all there is to look at.
+    scratch = directory or Path(tempfile.mkdtemp(prefix="pinotpy-quickstart-"))
+    quickstart = Quickstart(scratch, Ports(zk_port, controller_port, broker_port), zk_address)
+    failed, status = True, 0
+    try:
+        quickstart.run()
+        if not stop:
+            quickstart.print_addresses()
+            interrupted.wait()
+        failed = False
+    except _InterruptedError:
+        quickstart.console.print("interrupted")
+        failed, status = False, 0 if quickstart.is_complete else 130
+    finally:
+        # From here on a second Ctrl-C must not leave daemons behind.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
+        failed = not quickstart.stop() or failed
+        if failed:
+            quickstart.console.print(f"data and logs are kept in {scratch}", soft_wrap=True)
+        elif directory is None:
+            shutil.rmtree(scratch, ignore_errors=True)
+    raise typer.Exit(1 if failed else status)
 
 
 class _InterruptedError(Exception):

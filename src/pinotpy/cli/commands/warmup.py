@@ -10,11 +10,8 @@ NAME = "warmup"
 
 
 def run() -> None:
+    from pinotpy.cli.compiled_kernels import compile_all
+
     start = time.perf_counter()
-    from pinotpy.kernels import cache
-
-    folder = cache.prepare()
-    from pinotpy.query import execute
-
-    execute.warm()
+    folder = compile_all()
     typer.echo(f"kernels ready in {time.perf_counter() - start:.1f} s, cache {folder}")
