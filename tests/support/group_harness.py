@@ -194,8 +194,9 @@ def _aggregate(function: str, column: Column | None, cells: Cells, rows: list[in
         return float(ordered[0 if name == "min" else -1])
     if name == "minmaxrange":
         return float(ordered[-1]) - float(ordered[0])
-    total = exact_sum(seen)
-    return total if name == "sum" else total / len(seen)
+    if name == "sum":
+        return exact_sum(seen)
+    return exact_sum(seen) / len(seen) if isinstance(seen[0], float) else float(Fraction(sum(map(Fraction, seen)), len(seen)))
 
 
 def exact_sum(values: Sequence[Any]) -> float:

@@ -14,6 +14,7 @@ null = nothing seen, except for counts, which are 0.
 from __future__ import annotations
 
 from decimal import Context, Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -140,6 +141,31 @@ def sums_as_doubles(states: pa.Array) -> tuple[NDArray[np.float64], NDArray[np.b
         if seen[i]:
             out[i] = float(int(both[i, 1]) * 2**64 + int(both[i, 0].astype(np.uint64)))
     return out, seen
+
+
+def averages_as_doubles(states: pa.Array, counts: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Sums over counts, and which rows have seen anything. Of integers and BIG_DECIMAL the exact quotient is rounded, once;
+    of doubles the rounded sum is divided."""
+    sums, seen = sums_as_doubles(states)
+    out: NDArray[np.float64] = sums / np.maximum(counts, 1)
+    if pa.types.is_list(states.type):
+        return out, seen
+    # Below 2^53 sum and count are exact doubles; beyond, Python divides integers with one rounding.
+    words = None if pa.types.is_binary(states.type) else _wide_words(states)
+    for i in np.flatnonzero(seen & ((np.abs(sums) >= 2.0**53) | (words is None))).tolist():
+        if words is None:
+            out[i] = _quotient(decode_decimal(states[i].as_py()), int(counts[i]))
+        else:
+            low, high = words[i].tolist()
+            out[i] = (high * 2**64 + low % 2**64) / int(counts[i])
+    return out, seen
+
+
+def _quotient(total: Decimal, count: int) -> float:
+    try:
+        return float(Fraction(total) / count)
+    except OverflowError:
+        return float("-inf") if total < 0 else float("inf")
 
 
 # --- extremes ------------------------------------------------------------------------------------------------------

@@ -1,17 +1,16 @@
-"""AVG, AVGMV: the sum, rounded to DOUBLE once, over the number of values."""
+"""AVG, AVGMV: the exact sum over the number of values, as DOUBLE."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import ClassVar
 
-import numpy as np
 import pyarrow as pa
 
 from pinotpy.data_types import DataType
 from pinotpy.functions.slots import sum_plan
 from pinotpy.functions.spec import AggregateFunction, Argument, Groups, Plan, check_number
-from pinotpy.functions.states import double_result, merge_counts, merge_sums, sum_field, sums_as_doubles
+from pinotpy.functions.states import averages_as_doubles, double_result, merge_counts, merge_sums, sum_field
 from pinotpy.pql.ast import Dialect
 
 
@@ -35,9 +34,8 @@ class Average(AggregateFunction):
         return [merge_sums(states[0], groups, num_groups), merge_counts(states[1], groups, num_groups)]
 
     def finish(self, states: Sequence[pa.Array], *, null_handling: bool) -> pa.Array:
-        sums, seen = sums_as_doubles(states[0])
-        counts = states[1].to_numpy(zero_copy_only=False)
-        return double_result(sums / np.maximum(counts, 1), seen, nothing=float("-inf"), null_handling=null_handling)
+        values, seen = averages_as_doubles(states[0], states[1].to_numpy(zero_copy_only=False))
+        return double_result(values, seen, nothing=float("-inf"), null_handling=null_handling)
 
 
 FUNCTIONS = (Average("avg", "avg"), Average("avgmv", "avgMV", multi_value=True))

@@ -118,3 +118,11 @@ def test_the_catalogue_answers_to_every_spelling() -> None:
     assert is_aggregation("DISTINCT_COUNT") and not is_aggregation("upper")
     with pytest.raises(InvalidQueryError, match="no aggregation is called 'median'"):
         function_named("median")
+
+
+def test_averages_of_exact_types_are_rounded_once() -> None:
+    function = function_named("avg")
+    longs = [pa.array([Decimal(2**53 + 1), Decimal(3 * (2**63 - 1)), Decimal(7), None], pa.decimal128(38, 0)), pa.array([1, 2, 2, 0])]
+    assert function.finish(longs, null_handling=True).to_pylist() == [float(2**53 + 1), 3 * (2**63 - 1) / 2, 3.5, None]
+    decimals = [pa.array([encode_decimal(Decimal("1e400")), encode_decimal(Decimal("-0.3"))]), pa.array([2, 3])]
+    assert function.finish(decimals, null_handling=False).to_pylist() == [math.inf, -0.1]
