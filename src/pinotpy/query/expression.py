@@ -192,7 +192,8 @@ _COMPARE: Final[dict[str, Callable[[Any, Any], Any]]] = {
 def _comparison(rows: Rows, call: Call) -> pa.Array:
     left, right = rows.evaluate(call.args[0]), rows.evaluate(call.args[1])
     if pa.types.is_list(left.type) or pa.types.is_list(right.type):
-        raise QueryExecutionError("comparison of columns needs single values: a multi-value column was found")
+        fault: type[PinotError] = InvalidQueryError if rows.context.dialect is Dialect.SQL else QueryExecutionError
+        raise fault("comparison of columns needs single values: a multi-value column was found")
     if left.type != right.type or pa.types.is_boolean(left.type):
         left, right = _alike(rows, call, left, right)
     return _COMPARE[call.name](left, right)
