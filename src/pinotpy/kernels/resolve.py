@@ -221,3 +221,11 @@ def copy_postings(meta: Any, ids: Any, out: Any) -> Any:
             out[at] = docs[entry]
             at += 1
     return at
+
+
+@njit(cache=True, nogil=True)
+def clip_lists(lists: Any, lengths: Any, runs: Any) -> None:
+    """Runs of docs [runs[i, 0], runs[i, 1]) become the positions of those docs in the ascending int32 list at lists[i]."""
+    for i in range(len(lists)):
+        docs = view_i32(lists[i], lengths[i])
+        runs[i, 0], runs[i, 1] = _bound(docs, runs[i, 0], False), _bound(docs, runs[i, 1], False)

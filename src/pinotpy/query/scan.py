@@ -146,15 +146,16 @@ def _use_posting_lists(
     """Make each of the `chosen` units the list of the leg's docs, cut to the unit's own run of docs."""
     words = metas.of(leg.leg.column)
     segments = units[chosen, abi.U_SEGMENT]
-    whole = (units[chosen, abi.U_LOW] == 0) & (units[chosen, abi.U_HIGH] == words[segments, abi.M_NUM_DOCS])
-    one_id = leg.ranged[segments] & (leg.ids[segments, 1] - leg.ids[segments, 0] == 1) & whole
+    one_id = leg.ranged[segments] & (leg.ids[segments, 1] - leg.ids[segments, 0] == 1)
     if one_id.any():
         # The index's own list, in place.
         at, direct = segments[one_id], chosen[one_id]
         found = np.zeros((len(at), 2), np.int64)
         resolve.posting_ranges(words[at], leg.ids[at], found)
-        units[direct, abi.U_LIST] = words[at, abi.M_INVERTED_DOCS] + found[:, 0] * 4
-        units[direct, abi.U_LOW], units[direct, abi.U_HIGH] = 0, found[:, 1] - found[:, 0]
+        lists = words[at, abi.M_INVERTED_DOCS] + found[:, 0] * 4
+        runs = units[direct][:, [abi.U_LOW, abi.U_HIGH]]
+        resolve.clip_lists(lists, found[:, 1] - found[:, 0], runs)
+        units[direct, abi.U_LIST], units[direct, abi.U_LOW], units[direct, abi.U_HIGH] = lists, runs[:, 0], runs[:, 1]
     merged = ~one_id & (words[segments, abi.M_NUM_DOCS] >= MERGED_LIST_DOCS_MIN)
     for unit, segment in zip(chosen[merged].tolist(), segments[merged].tolist(), strict=True):
         docs = _posting_docs(leg, segment, int(lengths[unit]), words[segment])
