@@ -5,13 +5,14 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.data_types import DataType
 from pinotpy.decimals import encode_decimal
-from pinotpy.kernels import merge, numbering
+from pinotpy.kernels import merge, numbering, resolve
 from pinotpy.pql.parser import parse_pql, parse_sql
 from pinotpy.query.combine import merge_partials
 from pinotpy.query.compile import compile_query
@@ -23,30 +24,38 @@ from pinotpy.segment.builder import build_segment_into
 from pinotpy.segment.directory import MemoryDirectory
 from pinotpy.segment.immutable import open_segment
 
+# Values of this many segments are gathered by kernels of their own (operators.rows).
+_SEGMENTS: Final = tuple(f"warm_{i}" for i in range(5))
 _TYPES: Final = (DataType.INT, DataType.LONG, DataType.FLOAT, DataType.DOUBLE, DataType.STRING, DataType.BIG_DECIMAL)
 _VALUES: Final[dict[DataType, list[Any]]] = {
     DataType.STRING: ["a", "b", None, "d"],
     DataType.BIG_DECIMAL: [encode_decimal(Decimal(1)), encode_decimal(Decimal(2)), None, encode_decimal(Decimal(4))],
 }
+_OTHER_COLUMNS: Final = {"mv": pa.array([[1, 2], [2], [1], [3]], pa.list_(pa.int32())), "ascending": pa.array([1, 2, 3, 4], pa.int32())}
 _SQL: Final = (
-    "SELECT COUNT(*), SUM({n}), MIN({n}), MAX({n}), AVG({n}), MINMAXRANGE({n}), DISTINCTCOUNT({n}) FROM warm WHERE {n} > 1 AND {n} IN (1, 2, 4) OR {n} IS NULL",
+    "SELECT COUNT(*), SUM({n}), MIN({n}), MAX({n}), AVG({n}), MINMAXRANGE({n}), DISTINCTCOUNT({n}) FROM warm WHERE {n} > 1 AND {n} IN (1, 4) OR {n} IS NULL",
     "SELECT {n}, COUNT(*), SUM({n}), MAX({n}), DISTINCTCOUNT({n}) FROM warm WHERE {n} <> 3 GROUP BY {n} ORDER BY {n}",
     "SELECT * FROM warm WHERE {n} NOT IN (7, 8) ORDER BY {n} DESC, s LIMIT 2",
 )
 _TEXT_SQL: Final = (
-    "SELECT {t}, COUNT(*), DISTINCTCOUNT({t}) FROM warm WHERE {t} IN ('a', 'b') OR {t} > 'c' OR {t} LIKE 'a%' GROUP BY {t}, d ORDER BY {t}",
+    "SELECT {t}, COUNT(*), DISTINCTCOUNT({t}) FROM warm WHERE {t} IN ('a', 'd') OR {t} > 'c' OR {t} LIKE 'a%' GROUP BY {t}, d ORDER BY {t}",
     "SELECT DISTINCT {t} FROM warm WHERE {t} = 'a' ORDER BY {t} LIMIT 3",
-    "SELECT {t} FROM warm ORDER BY {t}, d LIMIT 2",
+    "SELECT {t} FROM warm WHERE {t} IN ('a', 'd') AND ascending > 1 ORDER BY {t}, d LIMIT 2",
 )
 _PQL: Final = ("SELECT COUNT(*), SUM(raw_d) FROM warm WHERE mv = 2 GROUP BY mv TOP 5", "SELECT s, mv FROM warm LIMIT 2")
 
 
 def warm() -> None:
-    """Build two segments of four rows in memory, of every stored type with and without dictionary, and query them."""
+    """Build segments of four rows in memory, of every stored type with and without dictionary, and query them."""
     columns = {data_type.value[0].lower(): data_type for data_type in _TYPES}
     plain = [{"name": name, "dataType": data_type.value} for name, data_type in columns.items()]
     raw = [{"name": f"raw_{name}", "dataType": data_type.value} for name, data_type in columns.items()]
-    schema = Schema.from_json({"schemaName": "warm", "dimensionFieldSpecs": [*plain, *raw, {"name": "mv", "dataType": "INT", "singleValueField": False}]})
+    schema = Schema.from_json(
+        {
+            "schemaName": "warm",
+            "dimensionFieldSpecs": [*plain, *raw, {"name": "ascending", "dataType": "INT"}, {"name": "mv", "dataType": "INT", "singleValueField": False}],
+        }
+    )
     config = TableConfig.from_json(
         {
             "tableName": "warm",
@@ -58,9 +67,9 @@ def warm() -> None:
         }
     )
     values = {name: pa.array(_VALUES.get(data_type, [1, 2, None, 4]), data_type.arrow) for name, data_type in columns.items()}
-    batch = pa.record_batch(values | {f"raw_{name}": array for name, array in values.items()} | {"mv": pa.array([[1, 2], [2], [1], [3]], pa.list_(pa.int32()))})
+    batch = pa.record_batch(values | {f"raw_{name}": array for name, array in values.items()} | _OTHER_COLUMNS)
     segments = []
-    for name in ("warm_0", "warm_1"):
+    for name in _SEGMENTS:
         directory = MemoryDirectory(name)
         build_segment_into(directory, schema, config, [batch], name)
         segments.append(open_segment(directory))
@@ -72,8 +81,10 @@ def warm() -> None:
         for statement in statements:
             for null_handling in (False, True):
                 context = compile_query(statement, schema, QueryOptions(), null_handling=null_handling)
-                partials = [execute(context, segments[i:], QueryControl()) for i in range(2)]
+                partials = [execute(context, segments[i:], QueryControl()) for i in (0, len(_SEGMENTS) - 1)]
                 reduce_partials(context, merge_partials(context, partials))
+        # Joined only in segments of many docs.
+        resolve.copy_postings(np.array(segments[0].column("s").meta), np.zeros(1, np.uint32), np.empty(len(batch), np.int32))
     finally:
         for segment in segments:
             segment.close()
