@@ -9,11 +9,8 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
-import platform
 import random
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -22,10 +19,11 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import httpx
 import pyarrow as pa
 
 from bench.data import SCHEMA, TABLE_CONFIG, chunk
+from bench.http import Connection
+from bench.machine import commit_name, machine
 from bench.queries import SUITE
 from pinotpy.cli.local_cluster import LocalCluster
 from pinotpy.client.controller import ControllerClient
@@ -62,8 +60,8 @@ def run(scratch: Path, rows: int, repetitions: int) -> dict[str, Any]:
         cluster.stop_all()
     ratios = [line["ratio"] for line in lines if line["name"] != "q01_count"]
     return {
-        "commit": _commit(),
-        "machine": {"cpu": _cpu(), "cores": os.cpu_count(), "python": platform.python_version()},
+        "commit": commit_name(),
+        "machine": machine(),
         "versions": {name: version(name) for name in ("duckdb", "numba", "numpy", "pyarrow")},
         "rows": rows,
         "repetitions": repetitions,
@@ -119,13 +117,13 @@ def _load_duckdb(scratch: Path, rows: int) -> duckdb.DuckDBPyConnection:
 
 
 def _measure(broker_url: str, peer: duckdb.DuckDBPyConnection, repetitions: int) -> list[dict[str, Any]]:
-    http = httpx.Client(base_url=broker_url, timeout=60)
+    http = Connection(broker_url)
     times: dict[str, tuple[list[float], list[float]]] = {query.name: ([], []) for query in SUITE}
     for repetition in range(repetitions + 2):  # two rounds to warm both up
         for query in SUITE:
             pql, sql = query.texts(random.Random(f"{query.name} {repetition}"))
             start = time.perf_counter()
-            answer = http.post("/query", json={"pql": pql, "queryOptions": "preserveType=true;timeoutMs=60000"}).json()
+            answer = http.post("/query", {"pql": pql, "queryOptions": "preserveType=true;timeoutMs=60000"})
             ours = time.perf_counter() - start
             start = time.perf_counter()
             expected = peer.execute(sql).fetchall()
@@ -185,18 +183,6 @@ def _sorted(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
 
 def _same(a: Any, b: Any) -> bool:
     return math.isclose(a, b, rel_tol=1e-9) if isinstance(a, float) and isinstance(b, float) else a == b
-
-
-def _commit() -> str:
-    found = subprocess.run(["git", "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=False)
-    return found.stdout.strip() or "unknown"
-
-
-def _cpu() -> str:
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.split(":", 1)[1].strip()
-    return platform.processor()
 
 
 if __name__ == "__main__":
