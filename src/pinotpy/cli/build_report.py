@@ -20,7 +20,9 @@ REJECTS_LISTED_MAX = 100
 def print_report(report: BatchReport, took_s: float, console: Console | None = None) -> None:
     """Segments with their sizes, rejected rows with cause, and one line that sums all up."""
     console = console or Console(highlight=False)
-    console.print(_segments(report.segments))
+    console.print(_segments(report.segments[:SEGMENTS_SHOWN_MAX]))
+    if len(report.segments) > SEGMENTS_SHOWN_MAX:
+        console.print(f"… and {len(report.segments) - SEGMENTS_SHOWN_MAX:,} more segments; --json lists all")
     for file in report.empty_files:
         console.print(f"[yellow]no row to index[/yellow] in {escape(str(file))}")
     _print_rejects(report, console)
@@ -68,11 +70,9 @@ def _segments(segments: tuple[BuiltSegment, ...]) -> Table:
     for name in ("rows", "size", "archive"):
         table.add_column(name, justify="right")
     table.add_column("from")
-    for segment in segments[:SEGMENTS_SHOWN_MAX]:
+    for segment in segments:
         archive = decimal(segment.archive.stat().st_size) if segment.archive is not None else ""
         table.add_row(escape(segment.name), f"{segment.num_docs:,}", decimal(size_bytes(segment)), archive, escape(Path(segment.ledger.file).name))
-    if len(segments) > SEGMENTS_SHOWN_MAX:
-        table.caption = f"{len(segments) - SEGMENTS_SHOWN_MAX:,} more segments; --json lists all"
     return table
 
 

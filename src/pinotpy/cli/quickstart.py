@@ -7,7 +7,10 @@ ask the sample queries; read the memory of the idle daemons.
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -50,6 +53,15 @@ def _port(wanted: int | None, usual: int) -> int:
     if wanted is not None:
         return wanted or free_port()
     return usual if is_free(usual) else free_port()
+
+
+def _own_command() -> str:
+    """How this program was called, as it can be typed again: `.venv/bin/pinotpy`."""
+    called = Path(sys.argv[0])
+    if called.name != "pinotpy":
+        return f"{sys.executable} -m pinotpy"
+    shortest = min(str(called), os.path.relpath(called), key=len)
+    return called.name if shutil.which("pinotpy") == str(called) else shortest
 
 
 class Quickstart:
@@ -98,7 +110,7 @@ class Quickstart:
         query = "SELECT COUNT(*) FROM flights GROUP BY carrier TOP 3"
         for example in (
             f"""curl -s {self.broker_url}/query -d '{{"pql": "{query}"}}'""",
-            f'pinotpy post-query --broker-url {self.broker_url} --query "{query}"',
+            f'{_own_command()} post-query --broker-url {self.broker_url} --query "{query}"',
         ):
             self.console.print(f"  [cyan]{escape(example)}[/cyan]", soft_wrap=True)
         self.console.print("Ctrl-C stops everything")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from rich.console import Console
@@ -16,10 +17,14 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 def print_answer(console: Console, answer: dict[str, Any], *, rows_max: int = ROWS_SHOWN_MAX) -> None:
     """Print all result tables of `answer`, then one line of counters, then its exceptions in red."""
-    for number, table in enumerate(_tables(answer, rows_max)):
+    for number, (names, rows, types) in enumerate(_results(answer)):
         if number:
             console.print()
-        console.print(table)
+        console.print(_table(names, rows[:rows_max], types))
+        if not rows:
+            console.print("no rows")
+        elif len(rows) > rows_max:
+            console.print(f"… and {len(rows) - rows_max:,} more rows; --json prints all")
     console.print(f"[dim]{escape(summary(answer))}[/dim]")
     faults = answer.get("exceptions") or []
     for fault in faults:
@@ -39,31 +44,30 @@ def summary(answer: dict[str, Any]) -> str:
     )
 
 
-def _tables(answer: dict[str, Any], rows_max: int) -> list[Table]:
+def _results(answer: dict[str, Any]) -> Iterator[tuple[list[str], list[list[Any]], list[str] | None]]:
+    """Columns, rows and types of each result; PQL has no types."""
     if "resultTable" in answer:
         schema = answer["resultTable"]["dataSchema"]
-        return [_table(schema["columnNames"], answer["resultTable"]["rows"], rows_max, schema["columnDataTypes"])]
+        yield schema["columnNames"], answer["resultTable"]["rows"], schema["columnDataTypes"]
+        return
     if "selectionResults" in answer:
-        return [_table(answer["selectionResults"]["columns"], answer["selectionResults"]["results"], rows_max)]
-    aggregations = answer.get("aggregationResults", [])
-    if not aggregations:
-        return []
-    if "groupByResult" not in aggregations[0]:
-        return [_table([a["function"] for a in aggregations], [[a["value"] for a in aggregations]], rows_max)]
-    return [_table([*a["groupByColumns"], a["function"]], [[*g["group"], g["value"]] for g in a["groupByResult"]], rows_max) for a in aggregations]
+        yield answer["selectionResults"]["columns"], answer["selectionResults"]["results"], None
+        return
+    aggregations = answer.get("aggregationResults") or []
+    if aggregations and "groupByResult" not in aggregations[0]:
+        yield [a["function"] for a in aggregations], [[a["value"] for a in aggregations]], None
+        return
+    for a in aggregations:
+        yield [*a["groupByColumns"], a["function"]], [[*g["group"], g["value"]] for g in a["groupByResult"]], None
 
 
-def _table(names: list[str], rows: list[list[Any]], rows_max: int, types: list[str] | None = None) -> Table:
+def _table(names: list[str], rows: list[list[Any]], types: list[str] | None) -> Table:
     table = Table(show_edge=False, pad_edge=False, header_style="bold")
     for number, name in enumerate(names):
         numeric = types[number] in _NUMERIC if types else _is_numeric([row[number] for row in rows[:20]])
         table.add_column(escape(_visible(str(name))), justify="right" if numeric else "left")
-    for row in rows[:rows_max]:
+    for row in rows:
         table.add_row(*(escape(_visible(_cell(value))) for value in row))
-    if not rows:
-        table.caption = "no rows"
-    elif len(rows) > rows_max:
-        table.caption = f"{len(rows) - rows_max:,} more rows; --json prints all"
     return table
 
 

@@ -34,7 +34,7 @@ def run(
     out_dir: Annotated[Path, typer.Option("--out-dir", help="where segments go, each as folder and as .tar.gz; made if missing")],
     file_format: Annotated[str | None, typer.Option("--format", help="csv, json, avro or parquet (default: what each file's name tells)")] = None,
     table_config_file: Annotated[Path | None, typer.Option("--table-config-file", help="table config as JSON: time column, indexes, encodings")] = None,
-    table_name: Annotated[str | None, typer.Option("--table-name", help="table that they are for (default: the table config's, else the schema's)")] = None,
+    table_name: Annotated[str | None, typer.Option("--table-name", help="table that they are for; must be the schema's name, as it is by default")] = None,
     reader_config_file: Annotated[Path | None, typer.Option("--reader-config-file", help="settings of the reader as JSON, e.g. the delimiter of CSV")] = None,
     name_generator: Annotated[
         NameGenerator | None,
@@ -53,12 +53,16 @@ def run(
     from pinotpy.cli.documents import read_documents, read_object
     from pinotpy.ingest.batch import create_segments, find_input_files
     from pinotpy.ingest.readers.catalog import format_from_text
+    from pinotpy.names import raw_table_name
 
     started = time.perf_counter()
     documents = read_documents(schema_file, table_config_file)
     documents.refuse()
     assert documents.schema is not None
-    config = _config_for(documents.table_config, table_name)
+    config = documents.table_config
+    # A table has the name of its schema (which read_documents has checked for the table config).
+    if table_name is not None and raw_table_name(table_name) != documents.schema.schema_name:
+        raise UserError(f"--table-name is '{table_name}', the schema is '{documents.schema.schema_name}': expected the same, or no --table-name")
     names = _names(name_generator, segment_name, segment_name_postfix, config)
     reader_config = read_object(reader_config_file, "reader config") if reader_config_file is not None else None
     files = find_input_files(data_dir, format_from_text(file_format) if file_format is not None else None)
@@ -86,22 +90,6 @@ def run(
         print_report(report, took_s)
     if not report.segments:
         raise UserError(f"no segment was built: the {len(files)} input files hold no row to index")
-
-
-def _config_for(config: TableConfig | None, table_name: str | None) -> TableConfig | None:
-    """The table config, checked against --table-name; without a file one that says no more than the name."""
-    from pinotpy.config.table import TableConfig
-    from pinotpy.names import raw_table_name
-
-    if table_name is None:
-        return config
-    if config is None:
-        return TableConfig.from_json(
-            {"tableName": table_name, "tableType": "OFFLINE", "segmentsConfig": {"replication": 1}, "tenants": {}, "tableIndexConfig": {}}
-        )
-    if raw_table_name(table_name) != config.raw_table_name:
-        raise UserError(f"--table-name is '{table_name}', the table config is of table '{config.raw_table_name}': expected the same, or one of the two alone")
-    return config
 
 
 def _names(kind: NameGenerator | None, name: str | None, postfix: str | None, config: TableConfig | None) -> SegmentNameGenerator:

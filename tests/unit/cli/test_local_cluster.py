@@ -1,0 +1,164 @@
+"""Proves with toy daemons: the ready line is read with its keys; a daemon that is late, crashes or refuses to start is told with the
+end of its log; a chatty one never blocks; and stopping asks once by SIGTERM, kills what does not listen, and reports statuses.
+None outlives its parent."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from pinotpy.cli import local_cluster
+from pinotpy.cli.local_cluster import LocalCluster, free_port, is_free
+from pinotpy.errors import RemoteError
+
+TOY = """
+import os, signal, sys, time
+kind, stopped = sys.argv[1], []
+signal.signal(signal.SIGTERM, lambda *_: stopped.append(1))
+print("log of", kind, file=sys.stderr, flush=True)
+if kind == "crash":
+    raise SystemExit(7)
+if kind == "refuse":
+    print("pinotpy toy: cannot start: port 1 is taken", file=sys.stderr, flush=True)
+    raise SystemExit(1)
+if kind == "chatty":
+    for _ in range(20000): print("x" * 100)
+if kind != "late":
+    print(f"ready role=toy url=http://127.0.0.1:{os.getpid()} word", flush=True)
+if kind == "chatty":
+    for _ in range(20000): print("y" * 100)
+    print("done talking", file=sys.stderr, flush=True)
+if kind == "deaf":
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+while not stopped or kind == "deaf":
+    time.sleep(0.01)
+print("terms", len(stopped), file=sys.stderr, flush=True)
+raise SystemExit(3 if kind == "fails-at-end" else 0)
+"""
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalCluster]:
+    toy = tmp_path / "toy.py"
+    toy.write_text(TOY)
+    monkeypatch.setattr(local_cluster, "PROGRAM", (sys.executable, str(toy)))
+    cluster = LocalCluster(tmp_path / "logs")
+    yield cluster
+    for daemon in cluster.daemons.values():
+        if daemon.process.poll() is None:
+            daemon.process.kill()
+    cluster.stop_all()
+
+
+def eventually(condition: Callable[[], bool], timeout_s: float = 10.0) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, "not in time"
+        time.sleep(0.01)
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_the_ready_line_is_read_with_its_keys(cluster: LocalCluster) -> None:
+    daemon = cluster.start("a", "plain")
+    assert daemon.ready == {"role": "toy", "url": f"http://127.0.0.1:{daemon.pid}"}
+    assert daemon.rss_mib() > 1
+    assert cluster.stop_all() == {"a": 0}
+    assert not is_alive(daemon.pid) and daemon.rss_mib() == 0
+
+
+def test_a_late_daemon_is_told_with_the_end_of_its_log(cluster: LocalCluster) -> None:
+    daemon = cluster.launch("a", "late")
+    eventually(lambda: "log of late" in daemon.log_tail())
+    began = time.monotonic()
+    with pytest.raises(RemoteError, match=r"(?s)a was not ready in time.*log of late"):
+        cluster.wait_ready(daemon, timeout_s=0.2)
+    assert 0.2 <= time.monotonic() - began < 5
+
+
+def test_a_crash_is_told_at_once_with_status_and_log(cluster: LocalCluster) -> None:
+    began = time.monotonic()
+    with pytest.raises(RemoteError, match=r"(?s)a ended with status 7 before it was ready.*log of crash"):
+        cluster.start("a", "crash")
+    assert time.monotonic() - began < 30
+
+
+def test_a_refusal_to_start_is_told_in_the_daemons_own_sentence(cluster: LocalCluster) -> None:
+    with pytest.raises(RemoteError) as told:
+        cluster.start("a", "refuse")
+    assert told.value.message == "a ended with status 1: cannot start: port 1 is taken"
+
+
+def test_a_chatty_daemon_never_blocks_on_its_pipe(cluster: LocalCluster) -> None:
+    daemon = cluster.start("a", "chatty")
+    eventually(lambda: "done talking" in daemon.log_tail())
+    assert cluster.stop("a") == 0
+
+
+def test_stopping_asks_once_kills_the_deaf_and_reports_statuses(cluster: LocalCluster) -> None:
+    for name, kind in (("zookeeper", "plain"), ("good", "plain"), ("bad", "fails-at-end"), ("deaf", "deaf")):
+        cluster.start(name, kind)
+    assert cluster.stop("deaf", timeout_s=0.3) == -signal.SIGKILL
+    cluster.daemons["good"].ask_to_stop()
+    assert cluster.stop_all() == {"zookeeper": 0, "good": 0, "bad": 3, "deaf": -signal.SIGKILL}
+    assert "terms 1" in cluster.daemons["good"].log_tail(1)
+
+
+def test_a_killed_daemon_starts_again_with_the_same_arguments(cluster: LocalCluster) -> None:
+    first = cluster.start("a", "plain")
+    cluster.kill("a")
+    assert not is_alive(first.pid)
+    second = cluster.restart("a")
+    assert second.pid != first.pid and second.args == ("plain",) and cluster.stop("a") == 0
+
+
+def test_a_daemon_ends_when_its_parent_is_killed(tmp_path: Path, cluster: LocalCluster) -> None:
+    parent = tmp_path / "parent.py"
+    parent.write_text(
+        textwrap.dedent(f"""
+        import sys, time
+        from pathlib import Path
+        from pinotpy.cli import local_cluster
+        local_cluster.PROGRAM = (sys.executable, {str(tmp_path / "toy.py")!r})
+        print(local_cluster.LocalCluster(Path({str(tmp_path)!r})).start("child", "plain").pid, flush=True)
+        time.sleep(60)
+        """)
+    )
+    with subprocess.Popen([sys.executable, str(parent)], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        child = int(process.stdout.readline())
+        assert is_alive(child)
+        process.kill()
+    eventually(lambda: not is_alive(child), 5)
+
+
+def test_a_daemon_does_not_start_when_its_parent_is_already_gone() -> None:
+    nobody = 2**22 + 1
+    done = subprocess.run([sys.executable, "-c", local_cluster._SHIM, str(nobody), "/bin/echo", "started"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    done = subprocess.run([sys.executable, "-c", local_cluster._SHIM, str(os.getpid()), "/bin/echo", "started"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "started\n")
+
+
+def test_free_ports_are_free() -> None:
+    import socket
+
+    port = free_port()
+    assert is_free(port)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        assert not is_free(taken.getsockname()[1])

@@ -1,0 +1,104 @@
+"""Proves: an answer of every response shape of both dialects is printed as a readable table; counters, faults and exactness follow;
+and no byte of the data can steer the terminal. The answers are written down as the broker sends them."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from pinotpy.cli.result_table import print_answer, summary
+
+COUNTERS = {
+    "numDocsScanned": 1234, "totalDocs": 336776, "numSegmentsProcessed": 3, "numSegmentsQueried": 12, "numServersResponded": 2,
+    "numServersQueried": 2, "timeUsedMs": 7, "exceptions": [], "exactness": "exact",
+}  # fmt: skip
+
+
+def printed(answer: dict[str, Any], width: int = 80, **options: Any) -> list[str]:
+    out = io.StringIO()
+    print_answer(Console(file=out, width=width, highlight=False), {**COUNTERS, **answer}, **options)
+    return [line.rstrip() for line in out.getvalue().splitlines()]
+
+
+def test_one_row_of_aggregations() -> None:
+    answer = {"aggregationResults": [{"function": "count_star", "value": "42"}, {"function": "max_late", "value": "-1.50000"}]}
+    assert printed(answer) == [
+        "count_star ┃ max_late",
+        "━━━━━━━━━━━╇━━━━━━━━━",
+        "        42 │ -1.50000",
+        "1,234 of 336,776 docs scanned, 3 of 12 segments, 2 of 2 servers, 7 ms",
+    ]
+
+
+def test_groups_of_two_aggregations_are_two_tables_with_a_line_between() -> None:
+    def table(function: str, *groups: tuple[str, str]) -> dict[str, Any]:
+        return {"function": function, "groupByColumns": ["city"], "groupByResult": [{"group": [name], "value": value} for name, value in groups]}
+
+    lines = printed({"aggregationResults": [table("count_star", ("Rome", "9"), ("Oslo", "8")), table("sum_x", ("Oslo", "5.00000"))]})
+    assert lines[:-1] == [
+        "city ┃ count_star",
+        "━━━━━╇━━━━━━━━━━━",
+        "Rome │          9",
+        "Oslo │          8",
+        "",
+        "city ┃   sum_x",
+        "━━━━━╇━━━━━━━━",
+        "Oslo │ 5.00000",
+    ]
+
+
+def test_a_selection_with_lists_and_nulls() -> None:
+    answer = {"selectionResults": {"columns": ["city", "tags", "n"], "results": [["Rome", ["a", "b"], "1"], ["Oslo", [], None]]}}
+    assert printed(answer)[2:4] == ["Rome │ [a, b] │    1", "Oslo │ []     │ null"]
+
+
+def test_a_result_table_of_sql_is_aligned_by_its_types() -> None:
+    schema = {"columnNames": ["zip", "n", "ok", "x"], "columnDataTypes": ["STRING", "LONG", "BOOLEAN", "DOUBLE_ARRAY"]}
+    lines = printed({"resultTable": {"dataSchema": schema, "rows": [["123", 5, True, [1.5, 2.0]], ["45", 1000, False, []]]}})
+    assert lines[2:4] == ["123 ┃    5".replace("┃", "│") + " │ true  │ [1.5, 2.0]", "45  │ 1000 │ false │ []"]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"selectionResults": {"columns": ["a"], "results": []}},
+        {"resultTable": {"dataSchema": {"columnNames": ["a"], "columnDataTypes": ["INT"]}, "rows": []}},
+        {"aggregationResults": [{"function": "a", "groupByColumns": [], "groupByResult": []}]},
+    ],
+)
+def test_an_answer_without_rows_says_so(answer: dict[str, Any]) -> None:
+    lines = printed(answer)
+    assert (lines[0], lines[2]) == ("a", "no rows")
+
+
+def test_more_rows_than_fit_are_counted() -> None:
+    rows = [[str(number)] for number in range(1500)]
+    lines = printed({"selectionResults": {"columns": ["a_rather_wide_column_name"], "results": rows}}, rows_max=500)
+    assert len([line for line in lines if line.strip().isdigit()]) == 500
+    assert "… and 1,000 more rows; --json prints all" in lines
+
+
+def test_faults_are_told_with_their_code_and_not_twice() -> None:
+    message = "no column [bold]x[/bold] in table 't'"
+    lines = printed({"exceptions": [{"errorCode": 710, "message": message}], "exactness": "partial", "exactnessReasons": [f"710: {message}"]})
+    assert lines[-2:] == [f"error 710 {message}", "this answer is partial"]
+
+
+def test_a_bounded_answer_says_why() -> None:
+    lines = printed({"exactness": "bounded", "exactnessReasons": ["groups were cut at 100,000"]})
+    assert lines[-1] == "this answer is bounded: groups were cut at 100,000"
+
+
+def test_data_cannot_steer_the_terminal_nor_the_markup() -> None:
+    answer = {"selectionResults": {"columns": ["[red]c[/red]"], "results": [["\x1b[2Jgone\x07"], ["[link=http://x]y[/link]"], ["\u009b31m"]]}}
+    text = "\n".join(printed(answer))
+    assert "\x1b" not in text and "\x07" not in text and "\u009b" not in text
+    assert "\\x1b[2Jgone\\x07" in text and "[link=http://x]y[/link]" in text and "[red]c[/red]" in text and "\\x9b31m" in text
+
+
+def test_an_answer_without_counters_is_no_fault() -> None:
+    assert summary({}) == "0 of 0 docs scanned, 0 of 0 segments, 0 of 0 servers, 0 ms"
+    assert printed({"exceptions": None, "exactness": None})[-1].startswith("1,234 of")

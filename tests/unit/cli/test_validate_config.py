@@ -1,0 +1,65 @@
+"""Proves: `validate-config` says `valid`, or lists every fault of both documents with file and path; unknown keys are pointed out."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+SCHEMA = {"schemaName": "t", "dimensionFieldSpecs": [{"name": "a", "dataType": "STRING"}]}
+CONFIG = {"tableName": "t", "tableType": "OFFLINE", "segmentsConfig": {"replication": "1"}, "tenants": {}, "tableIndexConfig": {}, "metadata": {}}
+
+
+def write(path: Path, document: Any) -> str:
+    path.write_text(document if isinstance(document, str) else json.dumps(document))
+    return str(path)
+
+
+def test_valid_documents_alone_and_together(tmp_path: Path, pinotpy: Any) -> None:
+    schema = ["--schema-file", write(tmp_path / "s.json", SCHEMA)]
+    config = ["--table-config-file", write(tmp_path / "t.json", CONFIG)]
+    for arguments in (schema, config, [*schema, *config]):
+        ended = pinotpy("validate-config", *arguments)
+        assert (ended.status, ended.out, ended.err) == (0, "valid\n", "")
+        as_json = pinotpy("validate-config", *arguments, "--json")
+        assert as_json.status == 0 and as_json.document == {"valid": True, "faults": [], "unrecognizedProperties": {}}
+
+
+def test_every_fault_of_both_is_listed_with_file_and_path(tmp_path: Path, pinotpy: Any) -> None:
+    schema = write(tmp_path / "s.json", {"schemaName": "t", "dimensionFieldSpecs": [{"name": "a", "dataType": "WORD"}, {"dataType": "INT"}]})
+    config = write(tmp_path / "t.json", {**CONFIG, "tableType": "SIDEWAYS"})
+    wanted = {(schema, "$.dimensionFieldSpecs[0].dataType"), (schema, "$.dimensionFieldSpecs[1].name"), (config, "$.tableType")}
+    ended = pinotpy("validate-config", "--schema-file", schema, "--table-config-file", config)
+    assert ended.status == 1 and ended.out == "" and all(path in ended.err for _, path in wanted)
+    as_json = pinotpy("validate-config", "--schema-file", schema, "--table-config-file", config, "--json")
+    assert as_json.status == 1 and as_json.document["valid"] is False
+    assert {(fault["file"], fault["path"]) for fault in as_json.document["faults"]} == wanted
+    assert all(fault["found"] and fault["allowed"] for fault in as_json.document["faults"])
+
+
+def test_the_config_is_checked_against_the_schema(tmp_path: Path, pinotpy: Any) -> None:
+    schema = write(tmp_path / "s.json", SCHEMA)
+    config = write(tmp_path / "t.json", {**CONFIG, "tableIndexConfig": {"invertedIndexColumns": ["a", "nope"]}})
+    assert pinotpy("validate-config", "--table-config-file", config).status == 0
+    ended = pinotpy("validate-config", "--schema-file", schema, "--table-config-file", config)
+    assert ended.status == 1 and "invertedIndexColumns[1]" in ended.err and "nope" in ended.err
+
+
+def test_text_that_is_no_json_and_equal_keys_are_faults_with_their_place(tmp_path: Path, pinotpy: Any) -> None:
+    ended = pinotpy("validate-config", "--schema-file", write(tmp_path / "s.json", '{"schemaName":\n oops}'))
+    assert ended.status == 1 and "line 2" in ended.err
+    twice = pinotpy("validate-config", "--schema-file", write(tmp_path / "s.json", '{"schemaName": "a", "schemaName": "b"}'))
+    assert twice.status == 1 and "$.schemaName" in twice.err
+
+
+def test_keys_that_nothing_reads_are_pointed_out_and_do_no_harm(tmp_path: Path, pinotpy: Any) -> None:
+    config = write(tmp_path / "t.json", {**CONFIG, "isDimTabel": True})
+    ended = pinotpy("validate-config", "--table-config-file", config)
+    assert ended.status == 0 and ended.out == "valid\n" and "/isDimTabel" in ended.err
+    assert pinotpy("validate-config", "--table-config-file", config, "--json").document["unrecognizedProperties"] == {config: ["/isDimTabel"]}
+
+
+def test_nothing_to_check_and_files_that_are_not_there(tmp_path: Path, pinotpy: Any) -> None:
+    assert pinotpy("validate-config").status == 1
+    missing = pinotpy("validate-config", "--schema-file", tmp_path / "none.json")
+    assert missing.status == 1 and "none.json" in missing.err and missing.err.count("\n") == 1
