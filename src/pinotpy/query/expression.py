@@ -43,7 +43,8 @@ class Rows:
     def evaluate(self, expression: Expression) -> pa.Array:
         """Values of `expression`, shape (len(docs),).
 
-        Raises: QueryExecutionError (200) for functions that do not exist and arguments that do not fit.
+        Raises: QueryExecutionError (200) for functions that do not exist and arguments that do not fit; InvalidQueryError (700)
+            in SQL where the text alone shows it.
         """
         if isinstance(expression, Identifier):
             if expression.name not in self._read:
@@ -56,6 +57,8 @@ class Rows:
             function = _FUNCTIONS.get(canonical_function(expression.name))
             if function is not None:
                 return function(self, expression)
+            if self.context.dialect is Dialect.SQL:
+                raise InvalidQueryError(f"Unsupported function: {expression.name} with {len(expression.args)} arguments")
             raise QueryExecutionError(f"Unsupported function: {expression.name} with {len(expression.args)} parameters")
         raise QueryExecutionError("* is no value: name the columns")
 
