@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import struct
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
@@ -82,6 +83,17 @@ class FieldSpec(Document):
         if self.default_null_value is None:
             return default_null_value(self.data_type, self.field_type)
         return stored_from_json(self.default_null_value, self.data_type)
+
+    @cached_property
+    def default_in_segments(self) -> int | float | bytes:
+        """`default_null_stored` as columns hold it: they have no NaN and no −0.0, so NaN falls back to the type's own default."""
+        default, stored = self.default_null_stored, self.data_type.stored
+        if isinstance(default, bytes) or not stored.is_floating:
+            return default
+        if math.isnan(default):
+            default = default_null_value(self.data_type, self.field_type)
+        assert not isinstance(default, bytes)
+        return float(stored.numpy.type(default)) + 0.0
 
     @property
     def length_strategy(self) -> MaxLengthExceedStrategy:

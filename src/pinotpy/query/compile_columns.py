@@ -25,6 +25,8 @@ class ColumnSpec(Protocol):
     def data_type(self) -> DataType: ...
     @property
     def single_value(self) -> bool: ...
+    @property
+    def default_in_segments(self) -> int | float | bytes | None: ...
 
 
 class TableSchema(Protocol):
@@ -39,7 +41,7 @@ class ColumnResolver:
 
     def __init__(self, schema: TableSchema, table: str, *, case_insensitive: bool) -> None:
         self._case_insensitive = case_insensitive
-        self._columns = {name: ColumnRef(name, spec.data_type, spec.single_value) for name, spec in schema.field_specs.items()}
+        self._columns = {name: ColumnRef(name, spec.data_type, spec.single_value, spec.default_in_segments) for name, spec in schema.field_specs.items()}
         self._known = self._columns | {name: ColumnRef(name, data_type) for name, data_type in VIRTUAL_COLUMNS.items()}
         self._folded = {name.lower(): name for name in self._known} if case_insensitive else {}
         prefixes = {table, raw_table_name(table)}

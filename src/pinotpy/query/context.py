@@ -190,8 +190,13 @@ class QueryContext:
 
 @dataclass(frozen=True, slots=True)
 class ColumnRef:
-    """A column that the query reads, as the schema has it."""
+    """A column that the query reads, as the schema has it.
+
+    default_null: what stands for null, in stored form: the value of docs whose segment was built before the schema had the
+        column. None for virtual columns.
+    """
 
     name: str
     data_type: DataType
     single_value: bool = True
+    default_null: int | float | bytes | None = None

@@ -62,7 +62,7 @@ def encode_context(context: QueryContext) -> bytes:
             "limit": context.limit,
             "offset": context.offset,
             "nullHandling": context.null_handling,
-            "columns": [[column.name, column.data_type.value, column.single_value] for column in context.columns],
+            "columns": [[column.name, column.data_type.value, column.single_value, _value_out(column.default_null)] for column in context.columns],
             "options": {item.name: getattr(context.options, item.name) for item in fields(QueryOptions)},
             "explain": context.explain,
         }
@@ -181,7 +181,10 @@ def _context_in(raw: Any) -> QueryContext:
         limit=_count(raw["limit"]),
         offset=_count(raw["offset"]),
         null_handling=_of(bool, raw["nullHandling"]),
-        columns=tuple(ColumnRef(_of(str, name), DataType(data_type), _of(bool, single)) for name, data_type, single in raw["columns"]),
+        columns=tuple(
+            ColumnRef(_of(str, name), DataType(data_type), _of(bool, single), _default_in(data_type, default))
+            for name, data_type, single, default in raw["columns"]
+        ),
         options=_options_in(raw["options"]),
         explain=_of(bool, raw["explain"]),
     )
@@ -245,6 +248,16 @@ def _value_in(raw: Any) -> Any:
         return None
     tag, text = raw
     return _VALUES[tag](_of(str, text))
+
+
+def _default_in(data_type: str, raw: Any) -> Any:
+    """The default of a column; it goes to kernels as a value of the column's type, so a wrong one is refused here."""
+    value = _value_in(raw)
+    stored = DataType(data_type).stored
+    expected = bytes if not stored.is_fixed else int if stored.is_integer else float
+    if value is not None and (not isinstance(value, expected) or isinstance(value, bool)):
+        raise TypeError(f"expected a default of type {data_type}, found {raw!r}")
+    return value
 
 
 def _plain(raw: Any) -> Expression:

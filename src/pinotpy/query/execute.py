@@ -7,15 +7,18 @@ from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 
+from pinotpy.pql.ast import Dialect
 from pinotpy.query.context import QueryContext, QueryKind
 from pinotpy.query.control import QueryControl
 from pinotpy.query.operators.aggregate import run_aggregation
 from pinotpy.query.operators.distinct import run_distinct
 from pinotpy.query.operators.group_by import run_group_by
+from pinotpy.query.operators.segment_order import in_order_of_values
 from pinotpy.query.operators.selection import run_selection
-from pinotpy.query.partial import PartialResult
+from pinotpy.query.partial import PartialResult, Statistics
 from pinotpy.query.scan import build_scan
-from pinotpy.segment.data_source import Segment
+from pinotpy.segment.data_source import Column, Segment
+from pinotpy.segment.virtual import CompletedSegment, ConstantColumn, virtual_column
 
 
 def execute(
@@ -25,11 +28,13 @@ def execute(
     *,
     threads: int = 1,
     executor: Executor | None = None,
+    host: str = "localhost",
 ) -> PartialResult:
     """The answer of these segments to the query, with its statistics.
 
     Args:
         threads: at most so many scan at once, the calling one among them; the others come from `executor` (None: one thread).
+        host: what $hostName reads.
 
     Raises:
         UnknownColumnError, InvalidQueryError, QueryExecutionError: the query does not fit the segments.
@@ -37,20 +42,32 @@ def execute(
     """
     wall, cpu = time.monotonic_ns(), time.thread_time_ns()
     control.check()
-    wanted = list(segments)
+    wanted = [_completed(segment, context, host) for segment in segments]
     if context.kind is QueryKind.SELECTION and not context.order_by and context.filter is None:
         wanted = _enough(wanted, context.offset + context.limit)
+    if context.limit == 0 and (context.dialect is Dialect.SQL or context.kind in (QueryKind.SELECTION, QueryKind.DISTINCT)):
+        # Only the names and types are asked for, and the broker knows them.
+        processed = Statistics(num_segments_queried=len(segments), num_segments_processed=len(segments), total_docs=sum(s.num_docs for s in segments))
+        return PartialResult(statistics=processed)
     allowed = threads if context.options.max_threads is None else min(threads, max(context.options.max_threads, 1))
-    plan = build_scan(context, wanted, control, threads=allowed, executor=executor)
-    match context.kind:
-        case QueryKind.SELECTION:
-            partial = run_selection(plan)
-        case QueryKind.DISTINCT:
-            partial = run_distinct(plan)
-        case QueryKind.AGGREGATION:
-            partial = run_aggregation(plan)
-        case QueryKind.GROUP_BY:
-            partial = run_group_by(plan)
+
+    def run(some: Sequence[Segment]) -> PartialResult:
+        plan = build_scan(context, some, control, threads=allowed, executor=executor)
+        match context.kind:
+            case QueryKind.SELECTION:
+                return run_selection(plan)
+            case QueryKind.DISTINCT:
+                return run_distinct(plan)
+            case QueryKind.AGGREGATION:
+                return run_aggregation(plan)
+            case QueryKind.GROUP_BY:
+                return run_group_by(plan)
+
+    partial = None
+    if context.kind is QueryKind.SELECTION and context.order_by:
+        partial = in_order_of_values(context, wanted, run)
+    if partial is None:
+        partial = run(wanted)
     control.check()
     statistics = replace(partial.statistics, num_segments_queried=len(segments), total_docs=sum(segment.num_docs for segment in segments))
     statistics.num_segments_pruned += len(segments) - len(wanted)
@@ -58,6 +75,22 @@ def execute(
     statistics.cpu_ns += time.thread_time_ns() - cpu
     partial.statistics = statistics
     return partial
+
+
+def _completed(segment: Segment, context: QueryContext, host: str) -> Segment:
+    """The segment with the columns of the query that it does not store: virtual ones, and those that the table got later, whose
+    docs have no value there and read as the default."""
+    added: dict[str, Column] = {}
+    for column in context.columns:
+        if segment.has_column(column.name):
+            continue
+        if column.name.startswith("$"):
+            added[column.name] = virtual_column(column.name, segment, host)
+        elif column.default_null is not None:
+            added[column.name] = ConstantColumn(
+                column.name, column.data_type, column.default_null, segment.num_docs, single_value=column.single_value, all_null=True
+            )
+    return CompletedSegment(segment, added) if added else segment
 
 
 def _enough(segments: list[Segment], num_docs: int) -> list[Segment]:

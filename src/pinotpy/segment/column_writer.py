@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,7 +10,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from pinotpy.data_types import default_null_value
 from pinotpy.kernels.packing import bit_width, pack
 from pinotpy.segment import layout
 from pinotpy.segment.arrow_values import ColumnValues, column_values
@@ -45,21 +43,10 @@ class WrittenColumn:
 
 def write_column(column: pa.ChunkedArray, spec: FieldSpec, indexing: ColumnIndexing, writer: BufferWriter) -> WrittenColumn:
     """Encode and write one column in storage form."""
-    default = _storable_default(spec)
+    default = spec.default_in_segments
     values = column_values(column, spec.name, spec.data_type, single_value=spec.single_value, default=default)
     encoder = _Encoder(spec, indexing, writer, values, default)
     return encoder.write_dictionary() if indexing.dictionary else encoder.write_raw()
-
-
-def _storable_default(spec: FieldSpec) -> Stored:
-    # Columns hold no NaN and no −0.0: a default of NaN falls back to the type's own.
-    default = spec.default_null_stored
-    if isinstance(default, bytes) or not spec.data_type.stored.is_floating:
-        return default
-    if math.isnan(default):
-        default = default_null_value(spec.data_type, spec.field_type)
-    assert not isinstance(default, bytes)
-    return float(spec.data_type.stored.numpy.type(default)) + 0.0
 
 
 @dataclass(slots=True)

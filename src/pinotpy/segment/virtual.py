@@ -1,22 +1,24 @@
-"""Columns that no segment stores: $docId, $segmentName and $hostName (Pinot: VirtualColumnProvider).
+"""Columns that a segment does not store: $docId, $segmentName, $hostName, and those that its table got after it was built.
 
-They look like any other column to queries: $docId is raw INT, the others have a dictionary of one value. Their memory
-belongs to the column object: hold it as long as its `meta` is in use.
+Pinot: VirtualColumnProvider and DefaultColumnHandler. They look like any other column to queries: $docId is raw INT, the others
+have one value for all docs. Their memory belongs to the column object: hold it as long as its `meta` is in use.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pinotpy.data_types import DataType, FieldType, default_null_value
+from pinotpy.data_types import DataType, FieldType, StoredType, default_null_value
 from pinotpy.errors import UnknownColumnError
 from pinotpy.kernels import abi
-from pinotpy.segment.data_source import Dictionary, Segment
-from pinotpy.segment.dictionary import VarDictionary
+from pinotpy.segment.column import STORED_WORD
+from pinotpy.segment.data_source import Column, Dictionary, Segment
+from pinotpy.segment.dictionary import FixedDictionary, VarDictionary
 
 Stored = int | float | bytes
 
@@ -24,20 +26,37 @@ DOC_ID: Final = "$docId"
 SEGMENT_NAME: Final = "$segmentName"
 HOST_NAME: Final = "$hostName"
 NAMES: Final = (DOC_ID, SEGMENT_NAME, HOST_NAME)
-TYPES: Final = {DOC_ID: DataType.INT, SEGMENT_NAME: DataType.STRING, HOST_NAME: DataType.STRING}
 
 
-def virtual_column(name: str, segment: Segment, host: str) -> VirtualColumn:
+def virtual_column(name: str, segment: Segment, host: str) -> DocIdColumn | ConstantColumn:
     """The virtual column `name` of a segment on `host`; raises UnknownColumnError."""
     if name == DOC_ID:
-        return VirtualColumn(name, segment.num_docs, None)
+        return DocIdColumn(segment.num_docs)
     if name in NAMES:
-        return VirtualColumn(name, segment.num_docs, (segment.name if name == SEGMENT_NAME else host).encode())
+        return ConstantColumn(name, DataType.STRING, (segment.name if name == SEGMENT_NAME else host).encode(), segment.num_docs)
     raise UnknownColumnError(f"no virtual column '{name}': there are {', '.join(NAMES)}", column=name)
 
 
-class VirtualColumn:
-    """Implements data_source.Column: doc ids, or one text for all docs."""
+class CompletedSegment:
+    """A segment with further columns that it does not store; implements data_source.Segment."""
+
+    def __init__(self, segment: Segment, added: Mapping[str, Column]) -> None:
+        self.name, self.table, self.num_docs, self.crc = segment.name, segment.table, segment.num_docs, segment.crc
+        self._segment = segment
+        self._added = added
+
+    def columns(self) -> tuple[str, ...]:
+        return (*self._segment.columns(), *(name for name in self._added if not name.startswith("$")))
+
+    def column(self, name: str) -> Column:
+        return self._added[name] if name in self._added else self._segment.column(name)
+
+    def has_column(self, name: str) -> bool:
+        return name in self._added or self._segment.has_column(name)
+
+
+class _UnstoredColumn:
+    """What all of them have in common: one entry a doc, ascending."""
 
     single_value = True
     field_type = FieldType.DIMENSION
@@ -45,28 +64,17 @@ class VirtualColumn:
     max_values_per_doc = 1
     partitions: tuple[int, ...] | None = None
 
-    def __init__(self, name: str, num_docs: int, text: bytes | None) -> None:
+    def __init__(self, name: str, data_type: DataType, num_docs: int) -> None:
         self.name = name
-        self.data_type = TYPES[name]
+        self.data_type = data_type
         self.num_docs = self.num_values = num_docs
         self.is_sorted = True
-        self.default_null: Stored = default_null_value(self.data_type, self.field_type)
+        self.default_null: Stored = default_null_value(data_type, self.field_type)
         self.dictionary: Dictionary | None = None
-        if text is None:
-            self._forward: NDArray[Any] = np.arange(num_docs, dtype=np.int32)
-            self.cardinality = -1
-            self.min_value: Stored | None = 0 if num_docs else None
-            self.max_value: Stored | None = num_docs - 1 if num_docs else None
-        else:
-            self._forward = np.zeros(num_docs, np.uint8)
-            self._bytes = np.frombuffer(text or b"\0", np.uint8)
-            self._offsets = np.array([0, len(text)], np.int32)
-            self._starts = np.array([0, num_docs], np.uint32)
-            self.dictionary = VarDictionary(self._offsets, self._bytes[: len(text)])
-            self.cardinality = 1
-            self.min_value = self.max_value = text
-        self._forward.flags.writeable = False
-        self.meta = self._meta_words()
+        self.cardinality = -1
+        self.min_value: Stored | None = None
+        self.max_value: Stored | None = None
+        self._forward: NDArray[Any] = np.zeros(0, np.uint8)
 
     def ids(self) -> NDArray[Any]:
         assert self.dictionary is not None, f"column '{self.name}' is raw"
@@ -83,20 +91,82 @@ class VirtualColumn:
         return None
 
     def null_mask(self) -> NDArray[np.bool_]:
-        return np.zeros(self.num_docs, np.bool_)
+        return np.full(self.num_docs, self.has_nulls)
 
     def _meta_words(self) -> NDArray[np.int64]:
+        self._forward.flags.writeable = False
         words = np.zeros(abi.META_WORDS, np.int64)
         words[abi.M_ENCODING] = abi.ENC_RAW if self.dictionary is None else abi.ENC_DICT
         words[abi.M_WIDTH] = self._forward.itemsize
         words[abi.M_DATA] = self._forward.ctypes.data
         words[abi.M_CARDINALITY] = self.cardinality
-        words[abi.M_STORED] = abi.T_INT if self.dictionary is None else abi.T_VAR
+        words[abi.M_STORED] = STORED_WORD[self.data_type.stored]
         words[abi.M_NUM_DOCS] = words[abi.M_NUM_VALUES] = self.num_docs
-        if self.dictionary is not None:
-            words[abi.M_DICTIONARY] = self._bytes.ctypes.data
-            words[abi.M_DICTIONARY_OFFSETS] = self._offsets.ctypes.data
-            words[abi.M_SORTED] = 1
-            words[abi.M_SORTED_STARTS] = self._starts.ctypes.data
-        words.flags.writeable = False
         return words
+
+
+class DocIdColumn(_UnstoredColumn):
+    """$docId: the number of the doc in its segment."""
+
+    def __init__(self, num_docs: int) -> None:
+        super().__init__(DOC_ID, DataType.INT, num_docs)
+        self._forward = np.arange(num_docs, dtype=np.int32)
+        if num_docs:
+            self.min_value, self.max_value = 0, num_docs - 1
+        self.meta = self._meta_words()
+        self.meta.flags.writeable = False
+
+
+class ConstantColumn(_UnstoredColumn):
+    """One value for all docs; of a multi-value column, one entry a doc.
+
+    Args:
+        value: in stored form, no NaN.
+        all_null: no doc has a value; `value` is the default that stands for it.
+    """
+
+    def __init__(self, name: str, data_type: DataType, value: Stored, num_docs: int, *, single_value: bool = True, all_null: bool = False) -> None:
+        super().__init__(name, data_type, num_docs)
+        self.single_value = single_value
+        self.has_nulls = all_null and num_docs > 0
+        self.default_null = value if all_null else self.default_null
+        self._forward = np.zeros(num_docs, np.uint8)
+        self.cardinality = 1
+        self.min_value = self.max_value = value
+        self.dictionary = self._make_dictionary(value)
+        self.meta = self._meta_words()
+        self._add_words()
+        self.meta.flags.writeable = False
+
+    def offsets(self) -> NDArray[np.uint32]:
+        assert not self.single_value, f"column '{self.name}' is single-valued"
+        return self._mv_offsets
+
+    def null_bitmap(self) -> NDArray[np.uint8] | None:
+        return self._nulls if self.has_nulls else None
+
+    def _make_dictionary(self, value: Stored) -> Dictionary:
+        if self.data_type.stored is StoredType.VAR:
+            assert isinstance(value, bytes), f"column '{self.name}': {value!r} is not in stored form"
+            self._values: NDArray[Any] = np.frombuffer(value or b"\0", np.uint8)
+            self._offsets = np.array([0, len(value)], np.int32)
+            return VarDictionary(self._offsets, self._values[: len(value)])
+        self._values = np.array([value], self.data_type.stored.numpy)
+        return FixedDictionary(self._values)
+
+    def _add_words(self) -> None:
+        self.meta[abi.M_DICTIONARY] = self._values.ctypes.data
+        if self.data_type.stored is StoredType.VAR:
+            self.meta[abi.M_DICTIONARY_OFFSETS] = self._offsets.ctypes.data
+        if not self.single_value:
+            self.is_sorted = False
+            self._mv_offsets = np.arange(self.num_docs + 1, dtype=np.uint32)
+            self.meta[abi.M_MV_OFFSETS] = self._mv_offsets.ctypes.data
+        else:
+            self._starts = np.array([0, self.num_docs], np.uint32)
+            self.meta[abi.M_SORTED] = 1
+            self.meta[abi.M_SORTED_STARTS] = self._starts.ctypes.data
+        if self.has_nulls:
+            # Bits behind the last doc stay 0, as in stored null vectors.
+            self._nulls = np.packbits(np.ones(self.num_docs, np.bool_), bitorder="little")
+            self.meta[abi.M_NULLS] = self._nulls.ctypes.data

@@ -10,10 +10,11 @@ import logging
 import threading
 import time
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pinotpy.clock import Clock
 from pinotpy.errors import PinotError
+from pinotpy.query.context import QueryContext
 from pinotpy.query.context_codec import decode_context
 from pinotpy.query.control import QueryControl
 from pinotpy.query.execute import execute
@@ -31,20 +32,28 @@ SLOW_QUERY_MS = 1000
 class QueryLimits:
     """Ceilings of this server; a query may lower them.
 
-    timeout_ms: longest a query may run here. memory_max_bytes: budget of one query (setting
-    pinotpy.server.query.memory.bytes). threads: kernel threads one query may use.
+    timeout_ms: longest a query may run here. memory_max_bytes: budget of one query (setting query_memory_max_bytes).
+    threads: kernel threads one query may use. groups_max: groups of one query, 0 = no limit.
     """
 
     timeout_ms: int
     memory_max_bytes: int
     threads: int
+    groups_max: int = 0
 
 
 class QueryService:
     """Answers queries over the segments of `registry`. Shared by RPC threads; the lock guards `_running`."""
 
     def __init__(
-        self, registry: SegmentRegistry, scheduler: QueryScheduler, limits: QueryLimits, clock: Clock, metrics: ServerMetrics, kernel_threads: Executor | None
+        self,
+        registry: SegmentRegistry,
+        scheduler: QueryScheduler,
+        limits: QueryLimits,
+        clock: Clock,
+        metrics: ServerMetrics,
+        kernel_threads: Executor | None,
+        host: str = "localhost",
     ) -> None:
         self._registry = registry
         self._scheduler = scheduler
@@ -52,6 +61,7 @@ class QueryService:
         self._clock = clock
         self._metrics = metrics
         self._kernel_threads = kernel_threads
+        self._host = host
         self._lock = threading.Lock()
         self._running: dict[tuple[str, int], QueryControl] = {}
 
@@ -97,13 +107,13 @@ class QueryService:
         return len(self._running)
 
     def _execute(self, request: ServerRequest, control: QueryControl) -> PartialResult:
-        context = decode_context(request.context)
+        context = self._within_limits(decode_context(request.context))
         with self._registry.acquire(request.table_name_with_type, request.segment_names) as acquired:
             cpu_start_ns = time.thread_time_ns()
             start_ns = self._clock.monotonic_ns()
             threads = min(self._limits.threads, context.options.max_threads or self._limits.threads)
             try:
-                partial = execute(context, acquired.segments, control, threads=threads, executor=self._kernel_threads)
+                partial = execute(context, acquired.segments, control, threads=threads, executor=self._kernel_threads, host=self._host)
             except PinotError as error:
                 partial = PartialResult(exceptions=[QueryException(error.code, error.message)])
                 partial.statistics.num_segments_queried = len(acquired.segments)
@@ -113,6 +123,13 @@ class QueryService:
         if request.flags & FLAG_TRACE and not partial.trace:
             partial.trace = [{"operator": "Server", "segments": len(acquired.segments), "took_ms": partial.statistics.execution_ns / 1e6}]
         return partial
+
+    def _within_limits(self, context: QueryContext) -> QueryContext:
+        """The query under this server's own ceilings."""
+        limit, asked = self._limits.groups_max, context.options.num_groups_limit
+        if not limit or (asked is not None and asked <= limit):
+            return context
+        return replace(context, options=replace(context.options, num_groups_limit=limit))
 
     def _report(self, request: ServerRequest, partial: PartialResult, took_ms: float) -> None:
         statistics = partial.statistics

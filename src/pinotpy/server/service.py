@@ -99,9 +99,10 @@ class ServerParts:
 
     def _query_service(self) -> QueryService:
         settings = self.settings
-        limits = QueryLimits(settings.timeout_ms, settings.query_memory_max_bytes, self.threads)
+        limits = QueryLimits(settings.timeout_ms, settings.query_memory_max_bytes, self.threads, settings.groups_max)
         scheduler = QueryScheduler(self.equipment.clock, concurrent_max=settings.queries_max, queue_max=settings.queue_max)
-        return QueryService(self.registry, scheduler, limits, self.equipment.clock, self.metrics, self._kernels)
+        host = settings.advertised_host or settings.host
+        return QueryService(self.registry, scheduler, limits, self.equipment.clock, self.metrics, self._kernels, host)
 
     def _connect(self) -> None:
         self._store = connect(self.settings)

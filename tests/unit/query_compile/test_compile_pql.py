@@ -20,6 +20,7 @@ from pinotpy.query.options import query_options
 class Column:
     data_type: DataType
     single_value: bool = True
+    default_in_segments: int | float | bytes | None = None
 
 
 @dataclass
