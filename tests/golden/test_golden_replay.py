@@ -280,6 +280,7 @@ RULES: dict[str, dict[str, Rule]] = {
         "star-columns": lambda text, theirs, ours: "SELECT *" in text and _columns(theirs) == ["*"] and not _bags(ours)[0],
         "aligned-rows": lambda text, theirs, ours: bool(_columns(theirs)) and (any(len(json.loads(row)) < len(_columns(theirs)) for row in _bags(theirs)[0])),
         "literal-on-the-left": lambda text, theirs, ours: re.search(r"WHERE '[^']*' >", text) is not None,
+        "order-by-counters": lambda text, theirs, ours: "ORDER BY" in text and not _codes(theirs) and not _codes(ours) and _results(theirs, ours, True) is None,
         "distinct-offset": lambda text, theirs, ours: "DISTINCT(" in text and re.search(r"LIMIT \d+,", text) is not None,
         **COMMON_RULES,
     },
@@ -297,6 +298,7 @@ RULES: dict[str, dict[str, Rule]] = {
         "conditions-selected": lambda text, theirs, ours: _codes(theirs) == [700] and "= 'NaN'" in text and not _codes(ours),
         "unknown-virtual-column": lambda text, theirs, ours: _codes(ours) == [710] and "$" in text,
         "backticks": lambda text, theirs, ours: _codes(theirs) == [150] and "`" in text,
+        "order-by-counters": lambda text, theirs, ours: "ORDER BY" in text and not _codes(theirs) and not _codes(ours) and _results(theirs, ours, True) is None,
         "unary-sign": lambda text, theirs, ours: _codes(theirs) == [700] and re.search(r"[-+][a-z]", text) is not None and not _codes(ours),
         "constant-types": lambda text, theirs, ours: re.match(r"(SET [^;]*;)?\s*SELECT [-+*/%0-9. ()]+( FROM|$)", text) is not None,
         "limit-0-of-constants": lambda text, theirs, ours: re.fullmatch(r"SELECT [^A-Za-z]* LIMIT 0", text) is not None,
@@ -309,7 +311,10 @@ RULES: dict[str, dict[str, Rule]] = {
             "HAVING" in text and not _codes(theirs) and not _codes(ours) and len(ours["resultTable"]["rows"]) > len(theirs["resultTable"]["rows"])
         ),
         "having-without-groups": lambda text, theirs, ours: "beside HAVING" in str(ours["exceptions"]),
-        "distinct-counters": lambda text, theirs, ours: "DISTINCT" in text and _results(theirs, ours, True) is None,
+        "distinct-counters": lambda text, theirs, ours: "DISTINCT" in text and not _codes(ours) and _results(theirs, ours, False) is None,
+        "multi-value-conditions": lambda text, theirs, ours: (
+            _codes(theirs) == [200] and _codes(ours) == [700] and "multi-value column" in str(ours["exceptions"])
+        ),
         "groups-limit": lambda text, theirs, ours: "numGroupsLimit" in text and ours["numGroupsLimitReached"],
         **COMMON_RULES,
     },
@@ -391,7 +396,7 @@ def test_recorded_answers(recording: Recording, alternative: bool, tmp_path: Pat
                 counts["later functions"] += 1
                 continue
             difference = compare(expected, ours, line, check_order=check_order)
-            if difference is not None and is_one_of_many(ask, fields, text, expected, ours):
+            if difference is not None and not difference.startswith("numDocsScanned") and is_one_of_many(ask, fields, text, expected, ours):
                 counts["other rows, as right"] += 1
                 continue
             if difference is None:

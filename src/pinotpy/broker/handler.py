@@ -16,7 +16,7 @@ from pinotpy.broker.catalog import Catalog, Target
 from pinotpy.broker.metrics import BrokerMetrics
 from pinotpy.broker.scatter import Gathered, scatter
 from pinotpy.clock import Clock
-from pinotpy.errors import PinotError, ServerNotRespondingError
+from pinotpy.errors import InvalidQueryError, PinotError, ServerNotRespondingError
 from pinotpy.pql.ast import Dialect
 from pinotpy.pql.parser import parse_pql, parse_sql
 from pinotpy.query.combine import merge_partials
@@ -96,6 +96,8 @@ async def answer_query(broker: Broker, question: Question, may_read: Callable[[s
     try:
         statement = parse_pql(question.text) if question.dialect is Dialect.PQL else parse_sql(question.text)
         options = query_options(statement, question.query_options, question.debug_options, trace=question.trace, timeout_max_ms=broker.limits.timeout_ms)
+        if statement.explain:
+            raise InvalidQueryError("EXPLAIN PLAN FOR is not answered yet: ask the query itself; its counters say what was read")
         context = compile_constants(statement, options, null_handling=options.enable_null_handling)
         if context is not None:
             result = constant_row(context)
@@ -117,8 +119,8 @@ async def answer_query(broker: Broker, question: Question, may_read: Callable[[s
     took_ms = (broker.clock.monotonic_ns() - start_ns) / 1e6
     envelope.time_used_ms = int(took_ms)
     _report(broker, question, envelope, took_ms)
-    writer = pql_response if question.dialect is Dialect.PQL else sql_response
-    return writer.write(context, result, envelope)
+    write = pql_response.write if question.dialect is Dialect.PQL else sql_response.write
+    return write(context, result, envelope)
 
 
 async def _gather(broker: Broker, context: QueryContext, target: Target, number: int, envelope: Envelope, deadline_ns: int) -> Gathered:

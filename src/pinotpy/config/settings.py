@@ -156,7 +156,10 @@ class ServerSettings(ProcessSettings):
         0, "pinot.server.query.memory.totalMaxBytes", about="Memory of all queries; 0 = half of the machine's.", unit="bytes", ge=0
     )
     groups_max: WholeNumber = setting(
-        100_000, "pinot.server.query.executor.num.groups.limit", about="Groups of one query on this server; the response says when they are reached.", ge=1
+        0,
+        "pinot.server.query.executor.num.groups.limit",
+        about="Groups of one query on this server, 0 = no limit but memory; a query may lower it, the answer says when it was reached.",
+        ge=0,
     )
     request_bytes_grpc_max: Size = setting(
         64 * MIB, "pinot.server.grpc.maxRequestBytes", about="Longest query message.", unit="bytes", ge=1_024, le=2 * GIB - 1

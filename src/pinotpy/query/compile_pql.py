@@ -116,7 +116,8 @@ class PqlCompiler:
         sql_table = options.response_format_sql
         sql_names = sql_table or (grouped and options.group_by_mode_sql)
         collector = AggregationCollector(self._dialect, self._resolver, self._filters, null_handling=self._null_handling, sql_names=sql_names)
-        selected = [collector.add(fold_constants(call)) for call in calls]
+        folded = [fold_constants(call) for call in calls]
+        selected = [collector.add(call) for call in folded if isinstance(call, Call)]  # an aggregation never folds away
         output = [OutputColumn(name, AggregationRef(index)) for index, name in selected]
         self._check_ignored(tuple(item for item in items if not has_aggregation(item)))
         condition = self._where()

@@ -39,7 +39,8 @@ def nulls_at(column: Column, docs: Docs) -> NDArray[np.bool_] | None:
     bitmap = column.null_bitmap()
     if bitmap is None:
         return None
-    return ((bitmap[docs >> 3] >> (docs & 7).astype(np.uint8)) & 1).astype(np.bool_)
+    flags: NDArray[np.bool_] = ((bitmap[docs >> 3] >> (docs & 7).astype(np.uint8)) & 1).astype(np.bool_)
+    return flags
 
 
 def arrow_type(data_type: DataType, single_value: bool) -> pa.DataType:

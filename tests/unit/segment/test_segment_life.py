@@ -334,7 +334,8 @@ assert sum(warmed.values()) >= 8, warmed
 schema = Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": [{"name": n, "dataType": t, "singleValueField": n != "m"} for n, t in
     {"a": "STRING", "z": "LONG", "m": "STRING", "wide": "INT", "sorted": "LONG"}.items()]})
 config = TableConfig.from_json({"tableName": "t", "tableType": "OFFLINE", "segmentsConfig": {"replication": "1"}, "tenants": {}, "metadata": {},
-    "tableIndexConfig": {"nullHandlingEnabled": True, "invertedIndexColumns": ["a", "m", "wide"]}, "fieldConfigList": [{"name": "z", "properties": {"dictIdEncoding": "FIXED_BIT"}}]})
+    "tableIndexConfig": {"nullHandlingEnabled": True, "invertedIndexColumns": ["a", "m", "wide"]},
+    "fieldConfigList": [{"name": "z", "properties": {"dictIdEncoding": "FIXED_BIT"}}]})
 directory = MemoryDirectory()
 n = 70000
 rows = {"a": [str(i * 7 % 11) for i in range(n)], "z": [i * 7 % 90 for i in range(n)], "m": [[str(i * 7 % 300), "x"] for i in range(n)],

@@ -1,0 +1,93 @@
+"""ORDER BY … LIMIT over segments whose value ranges differ: best ranges first, and the rest is left unread.
+
+A segment whose smallest value of the first sort key is behind the worst row kept so far cannot contribute (largest value
+for DESC). Source: behaviour of Pinot's MinMaxValueBasedSelectionOrderByCombineOperator; segments left out count as
+processed, not as matched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import pyarrow.compute as pc
+
+from pinotpy.pql.ast import Identifier
+from pinotpy.query.combine import merge_partials, sort_columns
+from pinotpy.query.context import OrderBy, QueryContext
+from pinotpy.query.partial import PartialResult, Statistics
+from pinotpy.query.result_types import columns_by_name
+from pinotpy.segment.data_source import Segment, Stored
+
+# Segments that are read one by one until there are rows enough; whatever is left then is read together.
+SINGLE_SEGMENTS_MAX: Final = 8
+
+Run = Callable[[Sequence[Segment]], PartialResult]
+Range = tuple[Stored, Stored]
+
+
+def in_order_of_values(context: QueryContext, segments: Sequence[Segment], run: Run) -> PartialResult | None:
+    """The rows of a selection with ORDER BY, read segment by segment; None where ranges of values say nothing.
+
+    Args:
+        run: answers the query over some of the segments.
+    """
+    by = context.order_by[0]
+    ranges = _ranges(context, by, segments)
+    wanted = context.offset + context.limit
+    if ranges is None or wanted == 0:
+        return None
+    ascending = by.ascending
+    order = sorted(range(len(segments)), key=lambda i: ranges[i][0 if ascending else 1], reverse=not ascending)
+    partials: list[PartialResult] = []
+    rows = 0
+    position = 0
+    while position < len(order) and position < SINGLE_SEGMENTS_MAX and rows < wanted:
+        partials.append(run([segments[order[position]]]))
+        found = partials[-1].rows
+        rows += 0 if found is None else found.num_rows
+        position += 1
+    left = order[position:]
+    if rows >= wanted:
+        edge = _edge(context, merge_partials(context, partials), by)
+        alone = len(context.order_by) == 1  # then a row equal to the worst one is no better than it
+        left = [i for i in left if edge is None or (_reaches(ranges[i], edge, ascending) and not (alone and ranges[i][0 if ascending else 1] == edge))]
+    skipped = len(order) - position - len(left)
+    if left:
+        partials.append(run([segments[i] for i in sorted(left)]))
+    whole = merge_partials(context, partials)
+    whole.statistics.add(Statistics(num_segments_processed=skipped))
+    return whole
+
+
+def _ranges(context: QueryContext, by: OrderBy, segments: Sequence[Segment]) -> list[Range] | None:
+    """First and last value of the sort key in every segment; None if one does not know, or nulls have a place of their own."""
+    if not isinstance(by.expression, Identifier) or len(segments) < 2:
+        return None
+    name = by.expression.name
+    if not columns_by_name(context)[name].single_value:
+        return None
+    found: list[Range] = []
+    for segment in segments:
+        column = segment.column(name)
+        low, high = column.min_value, column.max_value
+        if low is None or high is None or (context.null_handling and column.has_nulls):
+            return None
+        found.append((low, high))
+    return found
+
+
+def _reaches(values: Range, edge: Stored, ascending: bool) -> bool:
+    """Whether a segment may hold a row that sorts before or beside `edge`."""
+    return values[0] <= edge if ascending else values[1] >= edge  # type: ignore[operator]  # one column, one type
+
+
+def _edge(context: QueryContext, merged: PartialResult, by: OrderBy) -> Stored | None:
+    """The worst first key among the rows kept so far, in stored form."""
+    assert merged.rows is not None
+    values = merged.rows.column(sort_columns(context)[0])
+    edge = pc.max(values) if by.ascending else pc.min(values)
+    found = edge.as_py()
+    if isinstance(found, str):
+        return found.encode()
+    return int(found) if isinstance(found, bool) else found
