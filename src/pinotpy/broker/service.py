@@ -124,6 +124,7 @@ class BrokerParts:
             metrics=equipment.metrics,
             ready=self._not_ready,
             settings=settings.effective,
+            body_max_bytes=settings.request_bytes_max,
         )
         self._http = serve(
             app,
@@ -133,6 +134,7 @@ class BrokerParts:
             insecure=settings.insecure,
             advertised_host=settings.advertised_host,
             advertised_port=settings.advertised_port,
+            connections_max=settings.http_connections_max,
         )
 
     def _join(self) -> None:

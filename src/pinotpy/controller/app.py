@@ -21,7 +21,7 @@ from pinotpy.controller.context import Controller
 from pinotpy.controller.periodic.scheduler import PeriodicScheduler
 from pinotpy.service.access import AccessControl
 from pinotpy.service.http import HttpApp, build_app
-from pinotpy.service.routes import Route
+from pinotpy.service.routes import BODY_MAX_BYTES, Route
 
 
 def controller_routes(controller: Controller, scheduler: PeriodicScheduler) -> Iterable[Route]:
@@ -48,6 +48,15 @@ def build_controller_app(
     access: AccessControl,
     ready: Callable[[], str | None],
     settings: Callable[[], dict[str, Any]] = dict,
+    body_max_bytes: int = BODY_MAX_BYTES,
 ) -> HttpApp:
     """The application; mutating requests still need the layer of `leader_forwarding` around it."""
-    return build_app("controller", controller_routes(controller, scheduler), access=access, metrics=controller.metrics, ready=ready, settings=settings)
+    return build_app(
+        "controller",
+        controller_routes(controller, scheduler),
+        access=access,
+        metrics=controller.metrics,
+        ready=ready,
+        settings=settings,
+        body_max_bytes=body_max_bytes,
+    )

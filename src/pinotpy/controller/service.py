@@ -122,7 +122,14 @@ class ControllerParts:
             initial_delay_s=settings.periodic_initial_delay_s,
             on_run=self._count_run,
         )
-        app = build_controller_app(controller, self._scheduler, access=equipment.access, ready=self._not_ready, settings=settings.effective)
+        app = build_controller_app(
+            controller,
+            self._scheduler,
+            access=equipment.access,
+            ready=self._not_ready,
+            settings=settings.effective,
+            body_max_bytes=settings.request_bytes_max,
+        )
         assert self._leadership is not None
         app.fastapi.add_middleware(
             LeaderForwarding,

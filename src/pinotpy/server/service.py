@@ -141,8 +141,17 @@ class ServerParts:
             metrics=equipment.metrics,
             ready=self._not_ready,
             settings=settings.effective,
+            body_max_bytes=settings.request_bytes_max,
         )
-        self._http = serve(app, settings.host, settings.admin_port, tls=equipment.tls, insecure=settings.insecure, advertised_host=settings.advertised_host)
+        self._http = serve(
+            app,
+            settings.host,
+            settings.admin_port,
+            tls=equipment.tls,
+            insecure=settings.insecure,
+            advertised_host=settings.advertised_host,
+            connections_max=settings.http_connections_max,
+        )
 
     def _join(self) -> None:
         assert self._store is not None and self._rpc is not None and self._http is not None

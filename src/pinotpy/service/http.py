@@ -13,6 +13,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
@@ -30,7 +31,7 @@ from pinotpy.service.http_guard import Visit, admit, check_headers, limited, req
 from pinotpy.service.logs import request_id_var
 from pinotpy.service.metrics import Metrics
 from pinotpy.service.rights import Action, Resource, table_resource
-from pinotpy.service.routes import FastRequest, FastResponse, Route, TargetKind
+from pinotpy.service.routes import BODY_MAX_BYTES, FastRequest, FastResponse, Route, TargetKind
 from pinotpy.service.standard_routes import standard_routes
 
 _log = logging.getLogger(__name__)
@@ -54,6 +55,9 @@ class HttpApp:
         if scope["type"] != "http":
             await self.fastapi(scope, receive, send)
             return
+        if scope["method"] == "HEAD":
+            # Answered as GET with the same right; the server itself leaves the body out, since its own scope still says HEAD.
+            scope = {**scope, "method": "GET"}
         started_ns = time.perf_counter_ns()
         route = self._fast.get((scope["method"], scope["path"]))
         if route is None:
@@ -265,10 +269,12 @@ def build_app(
     metrics: Metrics,
     ready: Callable[[], str | None],
     settings: Callable[[], dict[str, Any]] = dict,
+    body_max_bytes: int = BODY_MAX_BYTES,
 ) -> HttpApp:
     """One application of `routes` and the standard ones (/health, /metrics, /version, /docs …).
 
-    `ready` returns None when the daemon serves, else why not; `settings` the effective settings with secrets masked.
+    `ready` returns None when the daemon serves, else why not; `settings` the effective settings with secrets masked;
+    `body_max_bytes` holds for routes that declare no limit of their own.
     """
     app: HttpApp | None = None
 
@@ -276,7 +282,9 @@ def build_app(
         assert app is not None
         return app.fastapi.openapi()
 
-    app = HttpApp(role, [*routes, *standard_routes(role, metrics, ready, settings, openapi)], access, metrics)
+    declared = [*routes, *standard_routes(role, metrics, ready, settings, openapi)]
+    limited_routes = [replace(route, body_max_bytes=body_max_bytes) if route.body_max_bytes == BODY_MAX_BYTES else route for route in declared]
+    app = HttpApp(role, limited_routes, access, metrics)
     walk_routes(app)
     return app
 
