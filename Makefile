@@ -37,7 +37,8 @@ test: check ## the fast tier: ≤ 10 minutes on two cores
 
 verify: check ## the full tier: chaos, fuzz, long simulations; ≤ 30 minutes
 	$(BIN)/pinotpy warmup
-	$(BIN)/python -m pytest -m "full" $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadscope -m "full and not cluster" $(ARGS)
+	$(BIN)/python -m pytest -m "full and cluster" $(ARGS)
 
 fuzz: install ## N random queries against DuckDB: make fuzz N=200000
 	PINOTPY_FUZZ=$(N) $(BIN)/python -m pytest -n 2 tests/property -k random_queries
