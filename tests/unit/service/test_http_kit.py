@@ -102,6 +102,14 @@ def test_wrong_methods_say_what_is_allowed(open_client: httpx.Client) -> None:
     assert open_client.post("/health").headers["allow"] == "GET"
 
 
+@pytest.mark.parametrize("path", ["/health", "/docs", "/metrics", "/version"])
+def test_head_is_get_without_its_body(open_client: httpx.Client, path: str) -> None:
+    got, head = open_client.get(path), open_client.head(path)
+    assert (head.status_code, head.content, head.headers["content-type"]) == (200, b"", got.headers["content-type"])
+    assert open_client.head("/nope").status_code == 404 and open_client.head("/nope").content == b""
+    assert open_client.get(path).status_code == 200  # the connection is still in step
+
+
 @pytest.mark.parametrize(("method", "path", "body"), [("GET", "/boom", None), ("POST", "/query", b"boom")], ids=["route", "fast"])
 def test_an_uncaught_fault_is_500_with_an_id_logged_and_counted(
     open_client: httpx.Client, caplog: pytest.LogCaptureFixture, method: str, path: str, body: bytes | None
