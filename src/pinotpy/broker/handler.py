@@ -7,6 +7,7 @@ fault leaves no result, because its rows could mislead.
 from __future__ import annotations
 
 import asyncio
+import functools
 import itertools
 import logging
 from collections.abc import Awaitable, Callable, Mapping
@@ -16,7 +17,7 @@ from pinotpy.broker.catalog import Catalog, Target
 from pinotpy.broker.metrics import BrokerMetrics
 from pinotpy.broker.scatter import Gathered, scatter
 from pinotpy.clock import Clock
-from pinotpy.errors import InvalidQueryError, PinotError, ServerNotRespondingError
+from pinotpy.errors import InvalidQueryError, PinotError, QueryTimeoutError
 from pinotpy.pql.ast import Dialect
 from pinotpy.pql.parser import parse_pql, parse_sql
 from pinotpy.query.combine import merge_partials
@@ -37,7 +38,7 @@ log = logging.getLogger(__name__)
 
 # Codes that leave a partial answer: segments or servers that could not be reached.
 KEEPS_ROWS = frozenset({305, 425, 427})
-INLINE_REDUCE_BYTES_MAX = 256 << 10
+INLINE_REDUCE_BYTES_MAX = 64 << 10
 
 # Sends one request to one server and returns its partial result; raises RemoteError at the latest after `timeout_s`.
 SendToServer = Callable[[str, ServerRequest, float], Awaitable[PartialResult]]
@@ -66,7 +67,7 @@ class Question:
 @dataclass(slots=True)
 class Broker:
     """The parts that every query needs. `quarantine` maps a server that refused a connection to the time (monotonic ns)
-    until which it is asked last."""
+    until which it is asked last, `heard` a server to when it last answered anything (scatter keeps it)."""
 
     broker_id: str
     catalog: Catalog
@@ -76,9 +77,15 @@ class Broker:
     metrics: BrokerMetrics
     numbers: itertools.count[int] = field(default_factory=itertools.count)
     quarantine: dict[str, int] = field(default_factory=dict)
+    heard: dict[str, float] = field(default_factory=dict)
 
 
 QUARANTINE_NS = 2_000_000_000
+# A server ends a query at its deadline and says so; only one that does not even say that is "not responding".
+LAST_WORD_S = 0.2
+# Above these a query is parsed, and its answer reduced and written, on another thread: the event loop serves all clients.
+INLINE_TEXT_CHARACTERS_MAX = 8 << 10
+INLINE_RESULT_CELLS_MAX = 5_000
 
 
 async def answer_query(broker: Broker, question: Question, may_read: Callable[[str], None]) -> bytes:
@@ -94,7 +101,9 @@ async def answer_query(broker: Broker, question: Question, may_read: Callable[[s
     context: QueryContext | None = None
     result: ReducedResult | None = None
     try:
-        statement = parse_pql(question.text) if question.dialect is Dialect.PQL else parse_sql(question.text)
+        is_long = len(question.text) > INLINE_TEXT_CHARACTERS_MAX
+        parse = parse_pql if question.dialect is Dialect.PQL else parse_sql
+        statement = await asyncio.to_thread(parse, question.text) if is_long else parse(question.text)
         options = query_options(statement, question.query_options, question.debug_options, trace=question.trace, timeout_max_ms=broker.limits.timeout_ms)
         if statement.explain:
             raise InvalidQueryError("EXPLAIN PLAN FOR is not answered yet: ask the query itself; its counters say what was read")
@@ -107,11 +116,12 @@ async def answer_query(broker: Broker, question: Question, may_read: Callable[[s
             may_read(statement.table)
             target = broker.catalog.resolve(statement.table, question.dialect)
             envelope.tables_queried = (target.raw_table_name,)
-            context = compile_query(
-                statement, target.schema, options, null_handling=options.enable_null_handling, response_rows_max=broker.limits.response_rows_max
+            compile_it = functools.partial(
+                compile_query, statement, target.schema, options, null_handling=options.enable_null_handling, response_rows_max=broker.limits.response_rows_max
             )
+            context = await asyncio.to_thread(compile_it) if is_long else compile_it()
             deadline_ns = start_ns + (options.timeout_ms or broker.limits.timeout_ms) * 1_000_000
-            gathered = await _gather(broker, context, target, number, envelope, deadline_ns)
+            gathered = await _gather(broker, context, target, number, deadline_ns)
             result = await _reduce(broker, context, gathered, envelope)
     except PinotError as error:
         result = None
@@ -120,21 +130,31 @@ async def answer_query(broker: Broker, question: Question, may_read: Callable[[s
     envelope.time_used_ms = int(took_ms)
     _report(broker, question, envelope, took_ms)
     write = pql_response.write if question.dialect is Dialect.PQL else sql_response.write
+    if result is not None and _num_cells(result) > INLINE_RESULT_CELLS_MAX:
+        return await asyncio.to_thread(write, context, result, envelope)
     return write(context, result, envelope)
 
 
-async def _gather(broker: Broker, context: QueryContext, target: Target, number: int, envelope: Envelope, deadline_ns: int) -> Gathered:
+def _num_cells(result: ReducedResult) -> int:
+    return result.num_rows * len(result.columns) + sum(len(groups.value.values) * (len(groups.keys) + 1) for groups in result.group_lists)
+
+
+async def _gather(broker: Broker, context: QueryContext, target: Target, number: int, deadline_ns: int) -> Gathered:
     """Scatter to the servers of every half of the table and collect."""
     excluded = _quarantined(broker)
     whole = Gathered()
+
+    def left_s() -> float:
+        return (deadline_ns - broker.clock.monotonic_ns()) / 1e9
+
     for half in target.halves:
         half_context = replace(context, table=half.routing.table, filter=half.with_time_boundary(context.filter))
         encoded = encode_context(half_context)
 
         async def ask(server: str, segments: tuple[str, ...], table: str = half.routing.table, encoded: bytes = encoded) -> PartialResult:
-            timeout_s = (deadline_ns - broker.clock.monotonic_ns()) / 1e9
+            timeout_s = left_s()
             if timeout_s <= 0:
-                raise ServerNotRespondingError(f"the query's time was up before '{server}' could be asked", server=server)
+                raise QueryTimeoutError("the query's time was up before the servers could be asked: raise timeoutMs or lower the load")
             request = ServerRequest(
                 RequestKind.QUERY,
                 number,
@@ -145,10 +165,11 @@ async def _gather(broker: Broker, context: QueryContext, target: Target, number:
                 context=encoded,
                 flags=FLAG_TRACE if context.options.trace else 0,
             )
-            return await broker.send(server, request, timeout_s)
+            return await broker.send(server, request, timeout_s + LAST_WORD_S)
 
         selection = half.routing.select(number, excluded)
-        whole.add(await scatter(half.routing, selection, ask, hedge_after_s=broker.limits.hedge_after_ms / 1000))
+        hedge_after_s = broker.limits.hedge_after_ms / 1000
+        whole.add(await scatter(half.routing, selection, ask, hedge_after_s=hedge_after_s, heard=broker.heard, time_is_up=lambda: left_s() <= 0))
     for server in whole.unreachable - whole.responded:
         broker.quarantine[server] = broker.clock.monotonic_ns() + QUARANTINE_NS
     return whole
@@ -176,7 +197,7 @@ async def _reduce(broker: Broker, context: QueryContext, gathered: Gathered, env
         envelope.exceptions += [] if entry in envelope.exceptions else [entry]
     if gathered.missing:
         shown = ", ".join(envelope.missing_segments[:10]) + (" …" if len(gathered.missing) > 10 else "")
-        envelope.exceptions.append(QueryException(305, f"{len(gathered.missing)} segments unavailable: [{shown}]: no living replica has them"))
+        envelope.exceptions.append(QueryException(305, f"{len(gathered.missing)} segments unavailable: [{shown}]: no replica of them answered"))
     envelope.trace = {server: partial.trace for server, partial in gathered.partials if partial.trace}
     if any(e.code not in KEEPS_ROWS for e in envelope.exceptions):
         return None

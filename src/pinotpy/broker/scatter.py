@@ -1,10 +1,11 @@
 """Asking servers for their part of an answer, and asking another replica when one fails.
 
 A refused or broken connection costs no answer where a replica lives: its segments are asked of the others inside the same
-query. A server that has said nothing for `hedge_after_s` is helped out: its segments are asked elsewhere too, and
-whoever covers them first counts (each segment's rows enter the answer exactly once). A server that lacks a segment says
-so, and that segment alone is asked elsewhere. Nothing is asked of a server twice within a query, so retries are bounded
-by the number of replicas.
+query. A server that has said nothing to anybody for `hedge_after_s` is helped out: its segments are asked elsewhere too, and
+whoever covers them first counts (each segment's rows enter the answer exactly once). One that answers others meanwhile is
+slow, not gone: asking elsewhere too would only double the load. A server that lacks a segment says so, and that segment
+alone is asked elsewhere. Nothing is asked of a server twice within a query, so retries are bounded by the number of
+replicas; none is made when the time of the query is up.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from pinotpy.broker.routing.table_routing import Selection, TableRouting
-from pinotpy.errors import DataError, PinotError, RemoteError
+from pinotpy.errors import DataError, PinotError, RemoteError, ServerNotRespondingError, ServerUnreachableError
 from pinotpy.query.partial import PartialResult
 
 Ask = Callable[[str, tuple[str, ...]], Awaitable[PartialResult]]
@@ -30,6 +31,7 @@ class Gathered:
     asked: set[str] = field(default_factory=set)
     responded: set[str] = field(default_factory=set)
     unreachable: set[str] = field(default_factory=set)  # servers to leave out for a while
+    faulted: set[str] = field(default_factory=set)  # servers that live and failed
 
     def add(self, other: Gathered) -> None:
         self.partials += other.partials
@@ -38,6 +40,7 @@ class Gathered:
         self.asked |= other.asked
         self.responded |= other.responded
         self.unreachable |= other.unreachable
+        self.faulted |= other.faulted
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +50,28 @@ class _Question:
     routing: TableRouting
     ask: Ask
     hedge_after_s: float
+    heard: dict[str, float]
+    time_is_up: Callable[[], bool]
 
 
-async def scatter(routing: TableRouting, selection: Selection, ask: Ask, *, hedge_after_s: float) -> Gathered:
+async def scatter(
+    routing: TableRouting,
+    selection: Selection,
+    ask: Ask,
+    *,
+    hedge_after_s: float,
+    heard: dict[str, float] | None = None,
+    time_is_up: Callable[[], bool] = lambda: False,
+) -> Gathered:
     """Ask all servers of `selection` at once; returns when every segment is answered or has no replica left.
 
-    `ask` carries the deadline: it raises a RemoteError at the latest when the time is up.
+    Args:
+        ask: carries the deadline: it raises a PinotError at the latest when the time is up.
+        heard: when each server last answered anything (loop time), kept up to date here; queries share it.
+        time_is_up: whether the query has no time left to ask anybody else.
     """
     gathered = Gathered(missing=list(selection.unavailable))
-    question = _Question(routing, ask, hedge_after_s)
+    question = _Question(routing, ask, hedge_after_s, {} if heard is None else heard, time_is_up)
     covers = [_cover(question, server, segments, frozenset()) for server, segments in selection.assignment.items()]
     for part in await asyncio.gather(*covers):
         gathered.add(part)
@@ -65,10 +81,9 @@ async def scatter(routing: TableRouting, selection: Selection, ask: Ask, *, hedg
 async def _cover(question: _Question, server: str, segments: tuple[str, ...], tried: frozenset[str]) -> Gathered:
     """Get an answer for `segments`, from `server` or, if it fails or is silent, from other replicas."""
     tried = tried | {server}
-    first = asyncio.create_task(_ask_one(server, segments, question.ask))
+    first = asyncio.create_task(_ask_one(server, segments, question))
     try:
-        done, _ = await asyncio.wait({first}, timeout=question.hedge_after_s)
-        if not done and _has_other_replicas(question.routing, segments, tried):
+        if await _is_silent(first, server, question) and _has_other_replicas(question.routing, segments, tried):
             return await _race(first, question, segments, tried)
         outcome = await first
     finally:
@@ -77,13 +92,31 @@ async def _cover(question: _Question, server: str, segments: tuple[str, ...], tr
     return await _complete(outcome, question, segments, tried)
 
 
-async def _ask_one(server: str, segments: tuple[str, ...], ask: Ask) -> Gathered:
+async def _is_silent(first: asyncio.Task[Gathered], server: str, question: _Question) -> bool:
+    """Wait for `first`; True when its server has answered nothing at all for `hedge_after_s`."""
+    loop = asyncio.get_running_loop()
+    asked_at = loop.time()
+    while True:
+        quiet_s = loop.time() - max(asked_at, question.heard.get(server, 0.0))
+        done, _ = await asyncio.wait({first}, timeout=max(question.hedge_after_s - quiet_s, 0.0))
+        if done:
+            return False
+        if loop.time() - max(asked_at, question.heard.get(server, 0.0)) >= question.hedge_after_s:
+            return True
+
+
+async def _ask_one(server: str, segments: tuple[str, ...], question: _Question) -> Gathered:
     gathered = Gathered(asked={server})
     try:
-        partial = await ask(server, segments)
-    except (RemoteError, DataError) as error:
+        partial = await question.ask(server, segments)
+    except (ServerUnreachableError, ServerNotRespondingError) as error:
         gathered.failures.append((server, error))
         gathered.unreachable.add(server)
+    except (RemoteError, DataError) as error:
+        # It lives, and something is wrong with it or with these segments there: another replica may do better.
+        gathered.responded.add(server)
+        gathered.failures.append((server, error))
+        gathered.faulted.add(server)
     except PinotError as error:
         # The query's own fault (a bad argument, a limit): another replica would say the same.
         gathered.responded.add(server)
@@ -91,6 +124,8 @@ async def _ask_one(server: str, segments: tuple[str, ...], ask: Ask) -> Gathered
     else:
         gathered.responded.add(server)
         gathered.partials.append((server, partial))
+    if gathered.responded:
+        question.heard[server] = asyncio.get_running_loop().time()
     return gathered
 
 
@@ -98,18 +133,24 @@ async def _complete(outcome: Gathered, question: _Question, segments: tuple[str,
     """Ask elsewhere for what `outcome` lacks: all segments after a failed connection, or those that the server misses."""
     if outcome.partials:
         lacking = _take_missing(outcome)
-    elif outcome.unreachable:
+    elif outcome.unreachable or outcome.faulted:
         lacking = segments
     else:
         return outcome
     if not lacking:
+        return outcome
+    if question.time_is_up():
+        if outcome.partials or not outcome.failures:
+            outcome.missing += lacking
         return outcome
     other = question.routing.reselect(lacking, dict.fromkeys(lacking, tried))
     parts = await asyncio.gather(*(_cover(question, s, names, tried) for s, names in other.assignment.items()))
     if other.assignment and not other.unavailable:
         # Every lacking segment has another server: the failed attempt itself costs no rows and is no fault of the answer.
         outcome.failures = []
-    outcome.missing += other.unavailable
+    if not outcome.faulted:
+        # A server's fault names the cause already; "no replica" would hide that one lives.
+        outcome.missing += other.unavailable
     for part in parts:
         outcome.add(part)
     return outcome
@@ -121,20 +162,22 @@ async def _race(first: asyncio.Task[Gathered], question: _Question, segments: tu
     second = asyncio.create_task(_complete(silent, question, segments, tried))
     pending: set[asyncio.Task[Gathered]] = {first, second}
     best: Gathered | None = None
-    while pending:
-        done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            outcome = task.result()
-            outcome.asked |= tried
-            if task is second:
-                outcome.unreachable -= outcome.responded
-            if _covers(outcome):
-                for loser in pending:
-                    loser.cancel()
-                return outcome
-            # Keep the attempt that delivered more.
-            if best is None or len(outcome.partials) > len(best.partials):
-                best = outcome
+    try:
+        while pending:
+            done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                outcome = task.result()
+                outcome.asked |= tried
+                if task is second:
+                    outcome.unreachable -= outcome.responded
+                if _covers(outcome):
+                    return outcome
+                # Keep the attempt that delivered more.
+                if best is None or len(outcome.partials) > len(best.partials):
+                    best = outcome
+    finally:
+        for loser in pending:
+            loser.cancel()
     assert best is not None
     best.missing += _take_missing(best)
     return best

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -28,6 +28,7 @@ from pinotpy.errors import PayloadTooLargeError, PinotError
 from pinotpy.service.access import AccessControl
 from pinotpy.service.http_errors import error_answer
 from pinotpy.service.http_guard import Visit, admit, check_headers, limited, request_id_of
+from pinotpy.service.http_protocol import CONNECTION_KEY
 from pinotpy.service.logs import request_id_var
 from pinotpy.service.metrics import Metrics
 from pinotpy.service.rights import Action, Resource, table_resource
@@ -169,7 +170,7 @@ class HttpApp:
             request = FastRequest(
                 scope["method"], scope["path"], scope["query_string"], headers, body, visit.peer, request_id, visit.principal.name, visit.allows
             )
-            answer = await route.handler(request)
+            answer = await _while_listened_to(scope, route.handler(request))
             if isinstance(answer, FastResponse):
                 await _send(send, answer.status, answer.body, answer.content_type, answer.headers)
                 return answer.status
@@ -198,7 +199,25 @@ class HttpApp:
 
 
 class _ClientGoneError(Exception):
-    """The client hung up before its request was complete."""
+    """The client hung up before its request was complete, or before it was answered."""
+
+
+async def _while_listened_to(scope: Scope, answer: Awaitable[Any]) -> Any:
+    """`answer`, cancelled when the client hangs up: what it asked for must not go on costing threads."""
+    connection = scope.get(CONNECTION_KEY)
+    if connection is None:
+        return await answer
+    task = connection.answering = asyncio.current_task()
+    try:
+        return await answer
+    except asyncio.CancelledError:
+        if connection.transport is not None and not connection.transport.is_closing():
+            raise
+        assert task is not None
+        task.uncancel()
+        raise _ClientGoneError from None
+    finally:
+        connection.answering = None
 
 
 async def _read_body(receive: Receive) -> bytes:

@@ -12,6 +12,8 @@ from typing import Any
 import orjson
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+# Where a request's scope holds its connection.
+CONNECTION_KEY = "pinotpy.connection"
 HEADER_MAX_BYTES = 64 << 10
 HEADERS_MAX = 100
 # From connect (or the first byte after an answer) to the end of the headers.
@@ -19,6 +21,8 @@ HEADER_TIMEOUT_S = 10.0
 # A body may take this long, plus a second for each KiB that has arrived.
 BODY_GRACE_S = 30.0
 BODY_MIN_BYTES_PER_S = 1024
+# At stop, an idle TLS connection is cut off if its client has not answered our good-bye by then (asyncio would wait for 30 s).
+GOODBYE_S = 0.5
 # A client that reads nothing of its answer for so long is cut off.
 READ_TIMEOUT_S = 60.0
 
@@ -37,6 +41,13 @@ class GuardedHttpProtocol(HttpToolsProtocol):
         self._in_body = False
         self._unread_bytes = 0
         self._unread_since = 0.0
+        # The task that answers on this connection, while it lets itself be ended when the client leaves.
+        self.answering: asyncio.Task[Any] | None = None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        if self.answering is not None:
+            self.answering.cancel()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -55,6 +66,7 @@ class GuardedHttpProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        self.scope[CONNECTION_KEY] = self  # type: ignore[literal-required]
         self._num_headers = 0
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -102,6 +114,13 @@ class GuardedHttpProtocol(HttpToolsProtocol):
         elif now - self._unread_since > READ_TIMEOUT_S:
             self.transport.abort()
         self._unread_bytes = unread_bytes
+
+    def shutdown(self) -> None:
+        """The server stops: close when the running answer is out, at once if there is none."""
+        is_idle = self.cycle is None or self.cycle.response_complete
+        super().shutdown()
+        if is_idle:
+            self.loop.call_later(GOODBYE_S, self.transport.abort)
 
     def send_400_response(self, msg: str) -> None:
         self._refuse(400, "this is not HTTP/1.1 as it should be")

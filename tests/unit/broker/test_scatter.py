@@ -11,8 +11,9 @@ import pytest
 
 from pinotpy.broker.routing.table_routing import TableRouting
 from pinotpy.broker.scatter import Gathered, scatter
-from pinotpy.errors import QueryExecutionError, ServerUnreachableError
+from pinotpy.errors import QueryExecutionError, ServerNotRespondingError, ServerUnreachableError
 from pinotpy.query.partial import PartialResult
+from pinotpy.rpc.faults import ServerFaultError
 
 
 class Servers:
@@ -88,6 +89,79 @@ def test_a_fault_of_the_query_is_not_retried() -> None:
     gathered = run({"s0": ("A", "B")}, servers)
     assert len(servers.questions) == 1 and not gathered.unreachable
     assert [error.code for _, error in gathered.failures] == [200]
+
+
+class Faulty(Servers):
+    """Servers of `sick` answer, with a fault of their own."""
+
+    sick: frozenset[str] = frozenset()
+
+    async def ask(self, server: str, segments: tuple[str, ...]) -> PartialResult:
+        if server in self.sick:
+            self.questions += [(server, segment) for segment in segments]
+            raise ServerFaultError("internal error 1f2e of the server")
+        return await super().ask(server, segments)
+
+
+def test_a_servers_own_fault_is_asked_elsewhere_and_the_server_is_not_avoided() -> None:
+    replicas = {f"s{i}": ("A", "B") for i in range(6)}
+    servers = Faulty({"A": set(replicas), "B": set(replicas)})
+    servers.sick = frozenset({"A"})
+    gathered = run(replicas, servers)
+    assert delivered(gathered) == sorted(replicas)
+    assert (gathered.failures, gathered.missing, gathered.unreachable) == ([], [], set())
+
+
+def test_where_every_replica_fails_the_fault_is_told_and_no_replica_called_dead() -> None:
+    replicas = {f"s{i}": ("A", "B") for i in range(6)}
+    servers = Faulty({"A": set(replicas), "B": set(replicas)})
+    servers.sick = frozenset({"A", "B"})
+    gathered = run(replicas, servers)
+    assert {error.code for _, error in gathered.failures} == {450} and len(gathered.failures) >= 1
+    assert (gathered.partials, gathered.missing, gathered.unreachable) == ([], [], set())
+
+
+def test_a_slow_server_that_answers_others_is_not_asked_for_twice() -> None:
+    """A hedge for every slow query would double the load just when there is too much of it."""
+    replicas = {f"s{i}": ("A", "B") for i in range(4)}
+    heard: dict[str, float] = {}
+    asked: list[str] = []
+
+    async def ask(server: str, segments: tuple[str, ...]) -> PartialResult:
+        asked.append(server)
+        for _ in range(20):
+            await asyncio.sleep(0.01)
+            heard[server] = asyncio.get_running_loop().time()  # it answers somebody else's query
+        return PartialResult(trace=[{"segments": list(segments)}])
+
+    async def main() -> Gathered:
+        routing = TableRouting("t_OFFLINE", replicas)
+        return await scatter(routing, routing.select(0), ask, hedge_after_s=0.08, heard=heard)
+
+    assert delivered(asyncio.run(main())) == sorted(replicas)
+    assert sorted(asked) == ["A", "B"]
+
+
+@pytest.mark.parametrize("num_silent", [1, 2])
+def test_when_the_time_is_up_nobody_else_is_asked_and_what_lacks_is_told(num_silent: int) -> None:
+    replicas = {f"s{i}": ("A", "B") for i in range(6)}
+    silent = ["A", "B"][:num_silent]
+    asked: list[str] = []
+
+    async def ask(server: str, segments: tuple[str, ...]) -> PartialResult:
+        asked.append(server)
+        if server in silent:
+            raise ServerNotRespondingError(f"'{server}' did not answer within 5 ms")
+        return PartialResult(trace=[{"segments": list(segments)}])
+
+    async def main() -> Gathered:
+        routing = TableRouting("t_OFFLINE", replicas)
+        return await scatter(routing, routing.select(0), ask, hedge_after_s=5, time_is_up=lambda: True)
+
+    gathered = asyncio.run(main())
+    assert sorted(asked) == ["A", "B"]
+    assert [error.code for _, error in gathered.failures] == [427] * num_silent
+    assert delivered(gathered) == (["s1", "s3", "s5"] if num_silent == 1 else []) and not gathered.missing
 
 
 @pytest.mark.parametrize("seed", range(300))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -92,6 +93,12 @@ def toy_routes(bodies: list[bytes]) -> Routes:
                 raise ZeroDivisionError("secret detail in /etc/passwd")
             case b"bad":
                 raise UserError("no query text")
+            case b"wait":
+                try:
+                    await asyncio.sleep(60)
+                except asyncio.CancelledError:
+                    bodies.append(b"ended")
+                    raise
             case b"text":
                 return FastResponse(b"hello", 202, b"text/plain", ((b"x-extra", b"1"),))
         if not request.allows(Action.READ, table_resource("flights")):

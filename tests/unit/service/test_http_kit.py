@@ -4,13 +4,14 @@ internals, limits on bodies and headers, the standard routes, and the fast path 
 from __future__ import annotations
 
 import json
+import logging
 import re
 import shutil
 import socket
 import ssl
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
@@ -253,6 +254,24 @@ def test_an_idle_connection_kept_alive_is_not_taken_for_a_slow_one(serve_toy, mo
         connection.settimeout(5.0)
         connection.sendall(ask)
         assert connection.recv(65536).startswith(b"HTTP/1.1 200")
+
+
+def test_what_a_client_that_hung_up_asked_for_is_ended(serve_toy, caplog: pytest.LogCaptureFixture) -> None:
+    server, toy = serve_toy()
+    host, port = server.url.split("//")[1].split(":")
+    with socket.create_connection((host, int(port)), timeout=5.0) as connection:
+        connection.sendall(b"POST /query HTTP/1.1\r\nhost: localhost\r\ncontent-length: 4\r\n\r\nwait")
+        poll(lambda: toy.bodies == [b"wait"])
+    poll(lambda: toy.bodies == [b"wait", b"ended"])
+    assert httpx.post(f"{server.url}/query", content=b"x").status_code == 200
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+def poll(condition: Callable[[], bool], timeout_s: float = 10.0) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, "not in time"
+        time.sleep(0.005)
 
 
 def test_pipelined_requests_are_answered_in_order(open_client: httpx.Client) -> None:
