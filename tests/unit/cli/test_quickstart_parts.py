@@ -1,0 +1,63 @@
+"""Proves of the quickstart's parts what needs no cluster: ports are fixed numbers, the kernels count as compiled only once they were,
+the command that it prints can be typed again, and every sample query compiles against the flights' schema."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+from pinotpy.cli import compiled_kernels, quickstart
+from pinotpy.cli.local_cluster import free_port
+from pinotpy.cli.sample_queries import FIRST_FULL_QUERY, SAMPLES
+from pinotpy.ingest.flights import flights_schema
+from pinotpy.pql.parser import parse_pql, parse_sql
+from pinotpy.query.compile import compile_query
+from pinotpy.query.context import QueryOptions
+
+
+def test_a_wanted_port_is_taken_literally_zero_means_any_and_none_the_usual_one_if_free() -> None:
+    assert quickstart._port(4711, 9000) == 4711
+    assert quickstart._port(0, 9000) not in (0, 9000)
+    usual = free_port()
+    assert quickstart._port(None, usual) == usual
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        usual = taken.getsockname()[1]
+        assert quickstart._port(None, usual) not in (0, usual)
+
+
+def test_kernels_count_as_compiled_once_they_were(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PINOTPY_KERNEL_CACHE", str(tmp_path))
+    monkeypatch.setenv("NUMBA_CACHE_DIR", "")  # restored at the end: `prepare` sets it
+    assert not compiled_kernels.are_compiled()
+    monkeypatch.setattr("pinotpy.query.execute.warm", lambda: None)
+    folder = compiled_kernels.compile_all()
+    assert folder.parent == tmp_path and compiled_kernels.are_compiled()
+    # Equal code elsewhere has kernels of its own: numba keeps them by the path of the source.
+    monkeypatch.setattr(compiled_kernels.pinotpy, "__file__", str(tmp_path / "pinotpy" / "__init__.py"))
+    assert not compiled_kernels.are_compiled()
+
+
+def test_the_printed_command_can_be_typed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "bin" / "pinotpy"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setattr(sys, "argv", [str(program)])
+    assert quickstart._own_command() == "bin/pinotpy"
+    monkeypatch.setenv("PATH", str(program.parent))
+    assert quickstart._own_command() == "pinotpy"
+    monkeypatch.setattr(sys, "argv", ["/somewhere/pinotpy/__main__.py"])
+    assert quickstart._own_command() == f"{sys.executable} -m pinotpy"
+
+
+@pytest.mark.parametrize(("text", "dialect"), [(FIRST_FULL_QUERY, "pql"), *((sample.text, sample.dialect) for sample in SAMPLES)])
+def test_every_sample_query_means_something(text: str, dialect: str) -> None:
+    statement = (parse_sql if dialect == "sql" else parse_pql)(text)
+    assert compile_query(statement, flights_schema(), QueryOptions(), null_handling=True).table == "flights"
