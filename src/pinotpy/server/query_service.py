@@ -23,6 +23,7 @@ from pinotpy.rpc.wire import FLAG_TRACE, ServerRequest, decode_request
 from pinotpy.server.metrics import ServerMetrics
 from pinotpy.server.scheduler import QueryScheduler
 from pinotpy.server.tables.registry import SegmentRegistry
+from pinotpy.service.http_errors import hide_paths
 
 log = logging.getLogger(__name__)
 SLOW_QUERY_MS = 1000
@@ -115,7 +116,7 @@ class QueryService:
             try:
                 partial = execute(context, acquired.segments, control, threads=threads, executor=self._kernel_threads, host=self._host)
             except PinotError as error:
-                partial = PartialResult(exceptions=[QueryException(error.code, error.message)])
+                partial = PartialResult(exceptions=[QueryException(error.code, _shown(error))])
                 partial.statistics.num_segments_queried = len(acquired.segments)
             partial.statistics.cpu_ns += time.thread_time_ns() - cpu_start_ns
             partial.statistics.execution_ns += self._clock.monotonic_ns() - start_ns
@@ -140,3 +141,11 @@ class QueryService:
                 request.request_id, request.table_name_with_type, took_ms, statistics.num_segments_queried, statistics.num_docs_scanned,
                 len(partial.missing_segments), [e.code for e in partial.exceptions],
             )  # fmt: skip
+
+
+def _shown(error: PinotError) -> str:
+    """What clients read of an error: a fault of ours is logged whole and shown without paths of this machine."""
+    if error.http_status < 500:
+        return error.message
+    log.warning("query failed error=%s code=%d context=%s", error, error.code, error.context)
+    return hide_paths(error.message)

@@ -1,0 +1,48 @@
+"""Proves that a fault of a server reaches the client with its code and without paths of the server's machine: a segment is
+damaged on disk after it was loaded (so that only a query can find out), and the answer is read as a client reads it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from in_process import InProcessCluster
+
+from pinotpy.config.schema import Schema
+from pinotpy.config.table import TableConfig
+
+SCHEMA = Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": [{"name": "s", "dataType": "STRING"}]})
+CONFIG = TableConfig.from_json(
+    {
+        "tableName": "t",
+        "tableType": "OFFLINE",
+        "segmentsConfig": {"replication": "1"},
+        "tenants": {},
+        "tableIndexConfig": {},
+        "fieldConfigList": [{"name": "s", "encodingType": "RAW", "compressionCodec": "ZSTANDARD"}],
+        "metadata": {},
+    }
+)
+
+
+@pytest.mark.parametrize("dialect", ["pql", "sql"])
+def test_a_damaged_segment_is_named_without_its_folder(tmp_path: Path, dialect: str, caplog: pytest.LogCaptureFixture) -> None:
+    cluster = InProcessCluster(tmp_path)
+    batch = pa.RecordBatch.from_pydict({"s": pa.array([f"a value that compresses {i % 7}" for i in range(5000)])})
+    cluster.add_table(SCHEMA, CONFIG, [[batch]])
+    columns = tmp_path / "t" / "t_0000" / "columns"
+    columns.chmod(0o600)
+    frame = columns.read_bytes().index(b"\x28\xb5\x2f\xfd")  # the magic of a zstd frame: the first chunk
+    with columns.open("r+b") as file:
+        file.seek(frame)
+        file.write(b"\xff" * 16)
+
+    answer = getattr(cluster, dialect)("SELECT s FROM t WHERE s = 'a value that compresses 3' LIMIT 1")
+    cluster.close()
+    assert [error["errorCode"] for error in answer["exceptions"]] == [450]
+    message = answer["exceptions"][0]["message"]
+    assert "t_0000" in message or "columns" in message
+    assert str(tmp_path) not in str(answer) and str(tmp_path.parent) not in str(answer)
+    # The operator finds the whole path in the log.
+    assert str(columns) in caplog.text
