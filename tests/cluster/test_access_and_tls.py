@@ -155,6 +155,9 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     finally:
         statuses = cluster.close()
     assert set(statuses.values()) <= {0}, statuses
+    # Clients of this module still hold connections: idle ones must not hold up the stop.
+    logs = "".join(path.read_text() for path in (folder / "cluster" / "daemons").glob("*.log"))
+    assert "graceful shutdown exceeded" not in logs
 
 
 # --- who is it -----------------------------------------------------------------------------------------------------
