@@ -150,7 +150,7 @@ def _expected(lines: list[str], where: str) -> Expected:
     for line in lines:
         word, _, rest = line.partition(" ")
         if line.startswith("["):
-            rows.append(json.loads(line))
+            rows += _rows_in(line)
         elif word == "columns":
             expected.columns = rest.split("|")
         elif word == "list":
@@ -166,6 +166,16 @@ def _expected(lines: list[str], where: str) -> Expected:
         else:
             raise AssertionError(f"{where}: an expectation is a row, columns, list, statistic or error; found '{line}'")
     return expected
+
+
+def _rows_in(line: str) -> list[list[Any]]:
+    """JSON arrays, one after the other."""
+    decoder, rows, at = json.JSONDecoder(), [], 0
+    while at < len(line):
+        row, at = decoder.raw_decode(line, at)
+        rows.append(row)
+        at += len(line[at:]) - len(line[at:].lstrip())
+    return rows
 
 
 def check_answer(block: Block, answer: dict[str, Any]) -> None:
