@@ -130,8 +130,8 @@ def _measure_query(url: str, text: Callable[[int], str], seconds: float, rounds:
         after = _cpu_s(broker_pid), _cpu_s(server_pid)
         took_ms.sort()
         number = len(took_ms)
-        cpu = [(b - a) / number * 1e6 for a, b in zip(before, after, strict=True)]
-        loaded.append((number / passed_s, _quantile(took_ms, 0.5), _quantile(took_ms, 0.99), *cpu))
+        broker_us, server_us = ((b - a) / number * 1e6 for a, b in zip(before, after, strict=True))
+        loaded.append((number / passed_s, _quantile(took_ms, 0.5), _quantile(took_ms, 0.99), broker_us, server_us))
     best = max(loaded)
     return {
         "alone_p50_ms": round(min(_quantile(one, 0.5) for one in alone), 3),

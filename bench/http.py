@@ -62,8 +62,8 @@ def load(url: str, requests: Iterator[bytes], num_connections: int, duration_s: 
     open_requests = num_connections
     while open_requests:
         for key, _ in selector.select():
+            assert isinstance(key.fileobj, socket.socket)
             connection, number = key.fileobj, key.fd
-            assert isinstance(connection, socket.socket)
             piece = connection.recv(1 << 16)
             answer = received[number] + piece
             if not piece:

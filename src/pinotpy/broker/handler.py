@@ -15,8 +15,10 @@ from dataclasses import dataclass, field, replace
 
 from pinotpy.broker.catalog import Catalog, Target
 from pinotpy.broker.metrics import BrokerMetrics
+from pinotpy.broker.plan_cache import Plan, PlanCache
 from pinotpy.broker.scatter import Gathered, scatter
 from pinotpy.clock import Clock
+from pinotpy.config.schema import Schema
 from pinotpy.errors import InvalidQueryError, PinotError, QueryTimeoutError
 from pinotpy.pql.ast import Dialect
 from pinotpy.pql.parser import parse_pql, parse_sql
@@ -78,6 +80,7 @@ class Broker:
     numbers: itertools.count[int] = field(default_factory=itertools.count)
     quarantine: dict[str, int] = field(default_factory=dict)
     heard: dict[str, float] = field(default_factory=dict)
+    plans: PlanCache = field(default_factory=PlanCache)
 
 
 QUARANTINE_NS = 2_000_000_000
@@ -101,10 +104,8 @@ async def answer_query(broker: Broker, question: Question, may_read: Callable[[s
     context: QueryContext | None = None
     result: ReducedResult | None = None
     try:
-        is_long = len(question.text) > INLINE_TEXT_CHARACTERS_MAX
-        parse = parse_pql if question.dialect is Dialect.PQL else parse_sql
-        statement = await asyncio.to_thread(parse, question.text) if is_long else parse(question.text)
-        options = query_options(statement, question.query_options, question.debug_options, trace=question.trace, timeout_max_ms=broker.limits.timeout_ms)
+        plan = broker.plans.get(question) or await _parse(broker, question)
+        statement, options = plan.statement, plan.options
         if statement.explain:
             raise InvalidQueryError("EXPLAIN PLAN FOR is not answered yet: ask the query itself; its counters say what was read")
         context = compile_constants(statement, options, null_handling=options.enable_null_handling)
@@ -116,10 +117,7 @@ async def answer_query(broker: Broker, question: Question, may_read: Callable[[s
             may_read(statement.table)
             target = broker.catalog.resolve(statement.table, question.dialect)
             envelope.tables_queried = (target.raw_table_name,)
-            compile_it = functools.partial(
-                compile_query, statement, target.schema, options, null_handling=options.enable_null_handling, response_rows_max=broker.limits.response_rows_max
-            )
-            context = await asyncio.to_thread(compile_it) if is_long else compile_it()
+            context = plan.compiled_for(target.schema) or await _compile(broker, question, plan, target.schema)
             deadline_ns = start_ns + (options.timeout_ms or broker.limits.timeout_ms) * 1_000_000
             gathered = await _gather(broker, context, target, number, deadline_ns)
             result = await _reduce(broker, context, gathered, envelope)
@@ -133,6 +131,25 @@ async def answer_query(broker: Broker, question: Question, may_read: Callable[[s
     if result is not None and _num_cells(result) > INLINE_RESULT_CELLS_MAX:
         return await asyncio.to_thread(write, context, result, envelope)
     return write(context, result, envelope)
+
+
+async def _parse(broker: Broker, question: Question) -> Plan:
+    is_long = len(question.text) > INLINE_TEXT_CHARACTERS_MAX
+    parse = parse_pql if question.dialect is Dialect.PQL else parse_sql
+    statement = await asyncio.to_thread(parse, question.text) if is_long else parse(question.text)
+    options = query_options(statement, question.query_options, question.debug_options, trace=question.trace, timeout_max_ms=broker.limits.timeout_ms)
+    return Plan(statement, options)
+
+
+async def _compile(broker: Broker, question: Question, plan: Plan, schema: Schema) -> QueryContext:
+    compile_it = functools.partial(
+        compile_query, plan.statement, schema, plan.options, null_handling=plan.options.enable_null_handling, response_rows_max=broker.limits.response_rows_max
+    )
+    if len(question.text) > INLINE_TEXT_CHARACTERS_MAX:
+        return await asyncio.to_thread(compile_it)
+    plan.context, plan.schema = compile_it(), schema
+    broker.plans.put(question, plan)
+    return plan.context
 
 
 def _num_cells(result: ReducedResult) -> int:

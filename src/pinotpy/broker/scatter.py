@@ -73,7 +73,8 @@ async def scatter(
     gathered = Gathered(missing=list(selection.unavailable))
     question = _Question(routing, ask, hedge_after_s, {} if heard is None else heard, time_is_up)
     covers = [_cover(question, server, segments, frozenset()) for server, segments in selection.assignment.items()]
-    for part in await asyncio.gather(*covers):
+    # One server is most queries: a task for it would cost as much as parsing the query.
+    for part in await asyncio.gather(*covers) if len(covers) != 1 else [await covers[0]]:
         gathered.add(part)
     return gathered
 
@@ -81,6 +82,9 @@ async def scatter(
 async def _cover(question: _Question, server: str, segments: tuple[str, ...], tried: frozenset[str]) -> Gathered:
     """Get an answer for `segments`, from `server` or, if it fails or is silent, from other replicas."""
     tried = tried | {server}
+    if segments and not _has_other_replicas(question.routing, segments[:1], tried):
+        # Nobody could help out: no need to watch the clock.
+        return await _complete(await _ask_one(server, segments, question), question, segments, tried)
     first = asyncio.create_task(_ask_one(server, segments, question))
     try:
         if await _is_silent(first, server, question) and _has_other_replicas(question.routing, segments, tried):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Final, Protocol
 
@@ -16,6 +16,7 @@ from pinotpy.query.context import ColumnRef
 VIRTUAL_COLUMNS: Final = {"$docId": DataType.INT, "$segmentName": DataType.STRING, "$hostName": DataType.STRING}
 
 _NEAR_CHARACTERS_MAX: Final = 200
+_SCHEMAS_MAX: Final = 256
 
 
 class ColumnSpec(Protocol):
@@ -36,14 +37,39 @@ class TableSchema(Protocol):
     def field_specs(self) -> Mapping[str, ColumnSpec]: ...
 
 
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """Columns of one schema: those of its fields, with the virtual ones, and the spelling of each lower-case name."""
+
+    schema: TableSchema
+    physical: dict[str, ColumnRef]
+    known: dict[str, ColumnRef]
+    folded: dict[str, str]
+
+
+# By identity: a schema is never changed, only replaced. The entry holds the schema, so that its id stays its own.
+_columns_by_schema: dict[int, _Columns] = {}
+
+
+def _columns_of(schema: TableSchema) -> _Columns:
+    found = _columns_by_schema.get(id(schema))
+    if found is None or found.schema is not schema:
+        physical = {name: ColumnRef(name, spec.data_type, spec.single_value, spec.default_in_segments) for name, spec in schema.field_specs.items()}
+        known = physical | {name: ColumnRef(name, data_type) for name, data_type in VIRTUAL_COLUMNS.items()}
+        found = _Columns(schema, physical, known, {name.lower(): name for name in known})
+        if len(_columns_by_schema) >= _SCHEMAS_MAX:
+            _columns_by_schema.clear()
+        _columns_by_schema[id(schema)] = found
+    return found
+
+
 class ColumnResolver:
     """Resolves names against one schema and remembers the columns that were read, in order of appearance."""
 
     def __init__(self, schema: TableSchema, table: str, *, case_insensitive: bool) -> None:
         self._case_insensitive = case_insensitive
-        self._columns = {name: ColumnRef(name, spec.data_type, spec.single_value, spec.default_in_segments) for name, spec in schema.field_specs.items()}
-        self._known = self._columns | {name: ColumnRef(name, data_type) for name, data_type in VIRTUAL_COLUMNS.items()}
-        self._folded = {name.lower(): name for name in self._known} if case_insensitive else {}
+        columns = _columns_of(schema)
+        self._columns, self._known, self._folded = columns.physical, columns.known, columns.folded
         prefixes = {table, raw_table_name(table)}
         self._prefixes = {prefix.lower() for prefix in prefixes} if case_insensitive else prefixes
         self._read: dict[str, ColumnRef] = {}

@@ -15,7 +15,7 @@ b"STRING_ARRAY" names pinotpy's type. Nulls appear only under null handling.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, Final
 
 import orjson
 import pyarrow as pa
@@ -43,9 +43,15 @@ class Statistics:
 
     def add(self, other: Statistics) -> None:
         """Merge `other` into this one."""
-        for item in fields(self):
-            mine, theirs = getattr(self, item.name), getattr(other, item.name)
-            setattr(self, item.name, mine or theirs if isinstance(mine, bool) else mine + theirs)
+        for name in STATISTICS:
+            mine, theirs = getattr(self, name), getattr(other, name)
+            setattr(self, name, mine or theirs if isinstance(mine, bool) else mine + theirs)
+
+
+# Names of all counters, in order.
+STATISTICS: Final = tuple(item.name for item in fields(Statistics))
+# Given, so that Arrow does not look for its own in the environment for each answer.
+_IPC_OPTIONS: Final = pa.ipc.IpcWriteOptions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +76,7 @@ class PartialResult:
         """MAGIC, u32 little-endian length of a JSON header, the header, then an Arrow IPC stream (absent if no rows)."""
         header = orjson.dumps(
             {
-                "statistics": {item.name: getattr(self.statistics, item.name) for item in fields(self.statistics)},
+                "statistics": {name: getattr(self.statistics, name) for name in STATISTICS},
                 "exceptions": [[e.code, e.message] for e in self.exceptions],
                 "missing": self.missing_segments,
                 "trace": self.trace,
@@ -80,7 +86,7 @@ class PartialResult:
         parts = [MAGIC, len(header).to_bytes(4, "little"), header]
         if self.rows is not None:
             sink = pa.BufferOutputStream()
-            with pa.ipc.new_stream(sink, self.rows.schema) as writer:
+            with pa.ipc.new_stream(sink, self.rows.schema, options=_IPC_OPTIONS) as writer:
                 writer.write_table(self.rows)
             parts.append(sink.getvalue().to_pybytes())
         return b"".join(parts)
@@ -98,8 +104,7 @@ class PartialResult:
                 with pa.ipc.open_stream(pa.py_buffer(data)[8 + size :]) as reader:
                     rows = reader.read_all()
                 rows.validate(full=True)
-            known = {item.name for item in fields(Statistics)}
-            statistics = Statistics(**{k: v for k, v in header["statistics"].items() if k in known})
+            statistics = Statistics(**{k: v for k, v in header["statistics"].items() if k in STATISTICS})
             return cls(rows, statistics, [QueryException(int(c), str(m)) for c, m in header["exceptions"]], list(header["missing"]), list(header["trace"]))
         except (ValueError, KeyError, TypeError, pa.ArrowException, OSError) as error:
             raise DataError(f"a server's partial result cannot be read: {error}") from error

@@ -11,6 +11,7 @@ import threading
 import time
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from pinotpy.clock import Clock
 from pinotpy.errors import PinotError
@@ -27,6 +28,9 @@ from pinotpy.service.http_errors import hide_paths
 
 log = logging.getLogger(__name__)
 SLOW_QUERY_MS = 1000
+# Contexts up to this size are kept decoded: dashboards ask the same again and again. A context is never changed.
+SHORT_CONTEXT_BYTES = 4 << 10
+_decode_short = lru_cache(maxsize=256)(decode_context)
 
 
 @dataclass(frozen=True, slots=True)
