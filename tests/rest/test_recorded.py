@@ -108,7 +108,6 @@ RULES = (
     Rule("a bad type is a 400", ".", r"type=bad\b", 404, (400,)),
     Rule("an absent table is a 404", "table update absent", ".", 400, (404,)),
     Rule("health has more paths here", ".", "^GET /health/(liveness|readiness)", 404, (200,)),
-    Rule("HEAD is not taken", ".", "^HEAD", 200, (405,)),
     Rule("a trailing slash is redirected", ".", "^DELETE /schemas/$", 405, (307,)),
     Rule("the segment may say which table it is for", "without tableName", ".", 500, (200,)),
     Rule("a segment that does not fit is a 400 with every reason", "segment of another table", ".", 403, (400,)),

@@ -94,7 +94,7 @@ def test_order_by_equals_a_stable_sort_of_the_rows(seed: int) -> None:
             if name in names:
                 assert got == [shown(v, t) for v in want], (seed, order)
             assert len(got) == len(expected)
-        assert partial.statistics.num_docs_scanned == len(rows)
+        assert partial.statistics.num_docs_scanned <= len(rows)  # segments that cannot matter are left out
 
 
 def test_two_threads_give_the_rows_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,7 +128,7 @@ def test_without_order_the_first_docs_are_taken_and_no_more_are_counted() -> Non
     assert (statistics.num_segments_queried, statistics.num_segments_processed, statistics.num_segments_matched) == (4, 1, 1)
     odd = Predicate(Identifier("a"), Comparison.IN, (2999, 3001, 8999))
     assert execute(query(refs, [Identifier("a")], filter=odd, limit=2), segments, QueryControl()).rows["o0"].to_pylist() == [2999, 3001]
-    assert execute(query(refs, [Identifier("a")], limit=0), segments, QueryControl()).rows.num_rows == 0
+    assert execute(query(refs, [Identifier("a")], limit=0), segments, QueryControl()).rows is None  # the broker knows names and types
 
 
 def test_multi_values_nulls_and_arithmetic_are_shown() -> None:

@@ -41,22 +41,17 @@ def in_order_of_values(context: QueryContext, segments: Sequence[Segment], run: 
     order = sorted(range(len(segments)), key=lambda i: ranges[i][0 if ascending else 1], reverse=not ascending)
     partials: list[PartialResult] = []
     rows = 0
-    position = 0
-    while position < len(order) and position < SINGLE_SEGMENTS_MAX and rows < wanted:
-        partials.append(run([segments[order[position]]]))
+    while len(partials) < min(len(order), SINGLE_SEGMENTS_MAX) and rows < wanted:
+        partials.append(run([segments[order[len(partials)]]]))
         found = partials[-1].rows
         rows += 0 if found is None else found.num_rows
-        position += 1
-    left = order[position:]
-    if rows >= wanted:
-        edge = _edge(context, merge_partials(context, partials), by)
-        alone = len(context.order_by) == 1  # then a row equal to the worst one is no better than it
-        left = [i for i in left if edge is None or (_reaches(ranges[i], edge, ascending) and not (alone and ranges[i][0 if ascending else 1] == edge))]
-    skipped = len(order) - position - len(left)
-    if left:
-        partials.append(run([segments[i] for i in sorted(left)]))
-    whole = merge_partials(context, partials)
-    whole.statistics.add(Statistics(num_segments_processed=skipped))
+    if rows < wanted:
+        return run(segments)
+    edge = _edge(context, merge_partials(context, partials), by)
+    reading = order[: len(partials)] + [i for i in order[len(partials) :] if edge is None or _reaches(ranges[i], edge, ascending)]
+    # What was read to find the edge is read again where others join it, so that rows equal in all keys come in doc order.
+    whole = partials[0] if len(reading) == 1 else run([segments[i] for i in sorted(reading)])
+    whole.statistics.add(Statistics(num_segments_processed=len(order) - len(reading)))
     return whole
 
 
