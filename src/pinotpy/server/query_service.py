@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 SLOW_QUERY_MS = 1000
 # Contexts up to this size are kept decoded: dashboards ask the same again and again. A context is never changed.
 SHORT_CONTEXT_BYTES = 4 << 10
-_decode_short = lru_cache(maxsize=256)(decode_context)
+SHORT_CONTEXTS_MAX = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +67,7 @@ class QueryService:
         self._metrics = metrics
         self._kernel_threads = kernel_threads
         self._host = host
+        self._decode_short = lru_cache(SHORT_CONTEXTS_MAX)(self._decode)
         self._lock = threading.Lock()
         self._running: dict[tuple[str, int], QueryControl] = {}
 
@@ -112,7 +113,8 @@ class QueryService:
         return len(self._running)
 
     def _execute(self, request: ServerRequest, control: QueryControl) -> PartialResult:
-        context = self._within_limits(decode_context(request.context))
+        is_short = len(request.context) <= SHORT_CONTEXT_BYTES
+        context = self._decode_short(request.context) if is_short else self._decode(request.context)
         with self._registry.acquire(request.table_name_with_type, request.segment_names) as acquired:
             cpu_start_ns = time.thread_time_ns()
             start_ns = self._clock.monotonic_ns()
@@ -129,8 +131,9 @@ class QueryService:
             partial.trace = [{"operator": "Server", "segments": len(acquired.segments), "took_ms": partial.statistics.execution_ns / 1e6}]
         return partial
 
-    def _within_limits(self, context: QueryContext) -> QueryContext:
-        """The query under this server's own ceilings."""
+    def _decode(self, content: bytes) -> QueryContext:
+        """The query, under this server's own ceilings."""
+        context = decode_context(content)
         limit, asked = self._limits.groups_max, context.options.num_groups_limit
         if not limit or (asked is not None and asked <= limit):
             return context
