@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -30,7 +31,7 @@ class LiveCluster:
         self.processes = LocalCluster(directory / "daemons")
         self.access = access
         if not zk_address:
-            zookeeper = self.processes.start("zookeeper", "start-zookeeper", "--zk-port", "0", "--data-dir", str(directory / "zk"))
+            zookeeper = self.processes.start("zookeeper", "start-zookeeper", "--zk-port", str(free_port()), "--data-dir", str(directory / "zk"))
             zk_address = zookeeper.ready["address"]
         self.zk_address = zk_address
         common = ("--zk-address", zk_address, "--cluster-name", "TestCluster", *daemon_options)
@@ -71,7 +72,7 @@ class LiveCluster:
         built = self.directory / "built"
         target = built / segment
         if target.exists():
-            target = built / "again" / segment
+            target = Path(tempfile.mkdtemp(dir=built)) / segment
         build_segment(Schema.from_json(schema), TableConfig.from_json(config), batches, target.parent, segment, raw_table_name=name)
         archive = target.parent / f"{segment}.tar.gz"
         pack_segment(target, archive)
