@@ -42,9 +42,13 @@ class _Known:
 
 
 class ClusterCatalog:
-    """Resolves names against the newest view. Used by the broker's event loop only."""
+    """Resolves names against the newest view. Used by the broker's event loop only.
 
-    def __init__(self, view: Callable[[], ClusterView], clock: Clock) -> None:
+    `case_insensitive`: whether SQL finds tables without regard to case.
+    """
+
+    def __init__(self, view: Callable[[], ClusterView], clock: Clock, *, case_insensitive: bool = True) -> None:
+        self._case_insensitive = case_insensitive
         self._view = view
         self._clock = clock
         self._routings: dict[str, _Known] = {}
@@ -109,7 +113,7 @@ class ClusterCatalog:
         known = {raw_table_name(name) for name in view.table_configs}
         if raw in known:
             return raw, table_type
-        if dialect is Dialect.SQL:
+        if dialect is Dialect.SQL and self._case_insensitive:
             found = next((name for name in sorted(known) if name.lower() == raw.lower()), None)
             if found is not None:
                 return found, table_type

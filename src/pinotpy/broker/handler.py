@@ -13,13 +13,14 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 
+from pinotpy.broker.admission import Admission
 from pinotpy.broker.catalog import Catalog, Target
 from pinotpy.broker.metrics import BrokerMetrics
 from pinotpy.broker.plan_cache import Plan, PlanCache
 from pinotpy.broker.scatter import Gathered, scatter
 from pinotpy.clock import Clock
 from pinotpy.config.schema import Schema
-from pinotpy.errors import InvalidQueryError, PinotError, QueryTimeoutError
+from pinotpy.errors import InvalidQueryError, MemoryLimitError, ParseError, PinotError, QueryTimeoutError
 from pinotpy.pql.ast import Dialect
 from pinotpy.pql.parser import parse_pql, parse_sql
 from pinotpy.query.combine import merge_partials
@@ -48,10 +49,18 @@ SendToServer = Callable[[str, ServerRequest, float], Awaitable[PartialResult]]
 
 @dataclass(frozen=True, slots=True)
 class BrokerLimits:
-    """timeout_ms: default and ceiling of a query. response_rows_max: LIMIT and TOP above it are refused."""
+    """timeout_ms: default and ceiling of a query. response_rows_max: LIMIT and TOP above it are refused, or cut to it with
+    limit_override. case_insensitive: whether SQL finds columns without regard to case. memory_max_bytes: of all servers'
+    answers to one query. queries_max run at once, queue_max wait."""
 
     timeout_ms: int = 10_000
     response_rows_max: int = 2**31 - 1
+    limit_override: bool = False
+    case_insensitive: bool = True
+    query_text_bytes_max: int = 1 << 20
+    memory_max_bytes: int = 1 << 30
+    queries_max: int = 256
+    queue_max: int = 1_024
     hedge_after_ms: int = 1_000
 
 
@@ -81,6 +90,10 @@ class Broker:
     quarantine: dict[str, int] = field(default_factory=dict)
     heard: dict[str, float] = field(default_factory=dict)
     plans: PlanCache = field(default_factory=PlanCache)
+    admission: Admission = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.admission = Admission(running_max=self.limits.queries_max, waiting_max=self.limits.queue_max)
 
 
 QUARANTINE_NS = 2_000_000_000
@@ -119,8 +132,12 @@ async def answer_query(broker: Broker, question: Question, may_read: Callable[[s
             envelope.tables_queried = (target.raw_table_name,)
             context = plan.compiled_for(target.schema) or await _compile(broker, question, plan, target.schema)
             deadline_ns = start_ns + (options.timeout_ms or broker.limits.timeout_ms) * 1_000_000
-            gathered = await _gather(broker, context, target, number, deadline_ns)
-            result = await _reduce(broker, context, gathered, envelope)
+            await broker.admission.enter((deadline_ns - broker.clock.monotonic_ns()) / 1e9)
+            try:
+                gathered = await _gather(broker, context, target, number, deadline_ns)
+                result = await _reduce(broker, context, gathered, envelope)
+            finally:
+                broker.admission.leave()
     except PinotError as error:
         result = None
         envelope.exceptions.append(QueryException(error.code, error.message))
@@ -134,6 +151,9 @@ async def answer_query(broker: Broker, question: Question, may_read: Callable[[s
 
 
 async def _parse(broker: Broker, question: Question) -> Plan:
+    allowed = broker.limits.query_text_bytes_max
+    if len(question.text) * 4 > allowed and len(question.text.encode("utf-8", "surrogatepass")) > allowed:
+        raise ParseError(f"the query text has more than {allowed} bytes: shorten its lists, or raise pinot.broker.query.maxTextBytes")
     is_long = len(question.text) > INLINE_TEXT_CHARACTERS_MAX
     parse = parse_pql if question.dialect is Dialect.PQL else parse_sql
     statement = await asyncio.to_thread(parse, question.text) if is_long else parse(question.text)
@@ -142,8 +162,16 @@ async def _parse(broker: Broker, question: Question) -> Plan:
 
 
 async def _compile(broker: Broker, question: Question, plan: Plan, schema: Schema) -> QueryContext:
+    limits = broker.limits
     compile_it = functools.partial(
-        compile_query, plan.statement, schema, plan.options, null_handling=plan.options.enable_null_handling, response_rows_max=broker.limits.response_rows_max
+        compile_query,
+        plan.statement,
+        schema,
+        plan.options,
+        null_handling=plan.options.enable_null_handling,
+        case_insensitive=limits.case_insensitive and question.dialect is Dialect.SQL,
+        response_rows_max=limits.response_rows_max,
+        limit_override=limits.limit_override,
     )
     if len(question.text) > INLINE_TEXT_CHARACTERS_MAX:
         return await asyncio.to_thread(compile_it)
@@ -160,6 +188,7 @@ async def _gather(broker: Broker, context: QueryContext, target: Target, number:
     """Scatter to the servers of every half of the table and collect."""
     excluded = _quarantined(broker)
     whole = Gathered()
+    received_bytes, allowed_bytes = 0, broker.limits.memory_max_bytes
 
     def left_s() -> float:
         return (deadline_ns - broker.clock.monotonic_ns()) / 1e9
@@ -182,7 +211,14 @@ async def _gather(broker: Broker, context: QueryContext, target: Target, number:
                 context=encoded,
                 flags=FLAG_TRACE if context.options.trace else 0,
             )
-            return await broker.send(server, request, timeout_s + LAST_WORD_S)
+            partial = await broker.send(server, request, timeout_s + LAST_WORD_S)
+            nonlocal received_bytes
+            received_bytes += 0 if partial.rows is None else partial.rows.nbytes
+            if received_bytes > allowed_bytes:
+                raise MemoryLimitError(
+                    f"the servers' answers have more than {allowed_bytes} bytes: ask for fewer rows or groups, or raise pinot.broker.query.memory.maxBytes"
+                )
+            return partial
 
         selection = half.routing.select(number, excluded)
         hedge_after_s = broker.limits.hedge_after_ms / 1000

@@ -70,7 +70,7 @@ class BrokerParts:
         return [
             Part("zookeeper", self._connect, self._disconnect),
             Part("cluster view", self._watch, self._stop_watching),
-            Part("http", self._start_http, self._stop_http),
+            Part("http", self._start_http, self._stop_http, self.settings.shutdown_timeout_ms / 1000),
             Part("cluster", self._join, self._leave),
         ]
 
@@ -102,7 +102,7 @@ class BrokerParts:
     def _start_http(self) -> None:
         assert self._spectator is not None
         settings, equipment, spectator = self.settings, self.equipment, self._spectator
-        catalog = ClusterCatalog(lambda: spectator.view, equipment.clock)
+        catalog = ClusterCatalog(lambda: spectator.view, equipment.clock, case_insensitive=settings.case_insensitive)
 
         async def send(server: str, request: ServerRequest, timeout_s: float) -> PartialResult:
             answer = await self._channel.call(catalog.address(server), encode_request(request), timeout_s)
@@ -110,10 +110,19 @@ class BrokerParts:
             return PartialResult.from_bytes(answer)
 
         broker = Broker(
-            broker_id=f"Broker_{settings.advertised_host or settings.host}_{settings.advertised_port or settings.port}",
+            broker_id=self._instance(settings.port),
             catalog=catalog,
             send=send,
-            limits=BrokerLimits(settings.timeout_ms, settings.response_rows_max),
+            limits=BrokerLimits(
+                timeout_ms=settings.timeout_ms,
+                response_rows_max=settings.response_rows_max,
+                limit_override=settings.limit_override,
+                case_insensitive=settings.case_insensitive,
+                query_text_bytes_max=settings.query_text_bytes_max,
+                memory_max_bytes=settings.memory_max_bytes,
+                queries_max=settings.queries_max,
+                queue_max=settings.queue_max,
+            ),
             clock=equipment.clock,
             metrics=BrokerMetrics(equipment.metrics),
         )
@@ -135,14 +144,18 @@ class BrokerParts:
             advertised_host=settings.advertised_host,
             advertised_port=settings.advertised_port,
             connections_max=settings.http_connections_max,
+            threads=settings.threads,
         )
+        # Servers tell the queries of two brokers apart by it: with port 0 only the bound port does.
+        broker.broker_id = self._instance(self._http.port)
+
+    def _instance(self, port: int) -> str:
+        return instance_id("Broker", self.settings.advertised_host or self.settings.host, self.settings.advertised_port or port)
 
     def _join(self) -> None:
         assert self._store is not None and self._http is not None
         settings = self.settings
-        host = settings.advertised_host or settings.host
-        port = settings.advertised_port or self._http.port
-        member = Member(instance_id("Broker", host, port), this_process(), {}, owns_port=settings.advertised_port is None, version=__version__)
+        member = Member(self._instance(self._http.port), this_process(), {}, owns_port=settings.advertised_port is None, version=__version__)
         self._participant = Participant(self._store, self._paths, member, _BrokerTransitions(), workers=2, clock=self.equipment.clock)
         self._participant.start()
         self.equipment.metrics.set("ready", 1)

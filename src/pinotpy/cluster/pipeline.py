@@ -55,15 +55,24 @@ class PipelineCounts:
 
 
 class TransitionPipeline:
-    """See the module docstring. `step` is one pass; `start` runs it on a thread."""
+    """See the module docstring. `step` is one pass; `start` runs it on a thread. Every `full_period_s` a pass reads everything."""
 
-    def __init__(self, store: ClusterStore, paths: ClusterPaths, election: LeaderElection, *, source: str, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        store: ClusterStore,
+        paths: ClusterPaths,
+        election: LeaderElection,
+        *,
+        source: str,
+        clock: Clock | None = None,
+        full_period_s: float = FULL_PERIOD_S,
+    ) -> None:
         self._store = store
         self._paths = paths
         self._election = election
         self._source = source.removeprefix("Controller_")  # Helix's controller id bears no role
         self._clock = clock or SystemClock()
-        self._loop = ReconcileLoop("transition-pipeline", self.step, period_s=PERIOD_S, full_period_s=FULL_PERIOD_S, clock=self._clock)
+        self._loop = ReconcileLoop("transition-pipeline", self.step, period_s=PERIOD_S, full_period_s=full_period_s, clock=self._clock)
         self._cache = WatchedCache(store, self._loop.hint)
         election.on_hint = self._loop.hint
         self._views: dict[str, StoredRecord] = {}

@@ -37,7 +37,7 @@ class ProcessSettings(Settings):
     zk_connect_timeout_ms: WholeNumber = setting(30_000, "pinot.zk.connect.timeoutMs", about="Longest wait for ZooKeeper at start.", unit="ms", ge=100)
     request_bytes_max: Size = setting(8 * MIB, "pinotpy.http.request.maxBytes", about="Longest body of a request other than uploads.", unit="bytes", ge=1_024)
     http_connections_max: WholeNumber = setting(1_000, "pinotpy.http.maxConnections", about="Open HTTP connections.", ge=1)
-    shutdown_timeout_ms: WholeNumber = setting(10_000, "pinotpy.shutdown.timeoutMs", about="Longest wait for running requests at stop.", unit="ms", ge=0)
+    shutdown_timeout_ms: WholeNumber = setting(10_000, "pinotpy.shutdown.timeoutMs", about="Longest wait for running requests at stop.", unit="ms", ge=1_000)
     auth_users_file: Path | None = setting(None, "pinotpy.auth.usersFile", about="File of users, hashed secrets and rights; without it everybody may all.")
     cluster_token_file: Path | None = setting(None, "pinotpy.auth.clusterTokenFile", about="File with the secret that daemons of the cluster show each other.")
     tls_cert_file: Path | None = setting(None, "pinotpy.tls.certFile", about="PEM certificate chain; with the key, HTTP and gRPC speak TLS.")
@@ -83,12 +83,9 @@ class ControllerSettings(ProcessSettings):
     deleted_segments_retention_days: WholeNumber = setting(
         7, "controller.deleted.segments.retentionInDays", about="How long files of deleted segments are kept; 0 deletes at once.", unit="days", ge=0, le=36_500
     )
-    threads: WholeNumber = setting(8, "controller.threads", about="Threads for requests that touch ZooKeeper or files.", ge=1, le=256)
+    threads: WholeNumber = setting(32, "controller.threads", about="Threads for requests that touch ZooKeeper or files.", ge=1, le=256)
     reconcile_interval_ms: WholeNumber = setting(
-        5_000, "controller.reconcile.intervalMs", about="Time between full comparisons of ideal and current states.", unit="ms", ge=100
-    )
-    transition_retry_ms: WholeNumber = setting(
-        10_000, "controller.transition.retryMs", about="After this an unanswered message is sent anew.", unit="ms", ge=100
+        30_000, "controller.reconcile.intervalMs", about="Time between full comparisons of ideal and current states.", unit="ms", ge=100
     )
     broker_timeout_ms: WholeNumber = setting(60_000, "controller.broker.timeoutMs", about="Longest wait for a broker behind the query page.", unit="ms", ge=100)
     storage_quota_check: Flag = setting(True, "controller.enable.storage.quota.check", about="Refuse uploads beyond a table's storage quota.")
@@ -96,9 +93,6 @@ class ControllerSettings(ProcessSettings):
     status_check_interval_s: WholeNumber = setting(300, "controller.statuschecker.frequencyInSeconds", about="Time between status checks.", unit="s", ge=1)
     broker_resource_interval_s: WholeNumber = setting(
         3_600, "controller.broker.resource.validation.frequencyInSeconds", about="Time between repairs of the broker resource.", unit="s", ge=1
-    )
-    offline_interval_check_interval_s: WholeNumber = setting(
-        86_400, "controller.offline.segment.interval.checker.frequencyInSeconds", about="Time between looks for missing intervals.", unit="s", ge=1
     )
     periodic_initial_delay_s: Number = setting(
         120.0, "controller.periodic.initialDelayInSeconds", about="Time before the first periodic run, up to as much again at random.", unit="s", ge=0
@@ -132,7 +126,6 @@ class BrokerSettings(ProcessSettings):
     )
     memory_max_bytes: Size = setting(1 * GIB, "pinot.broker.query.memory.maxBytes", about="Memory of one query's merge.", unit="bytes", ge=1 * MIB)
     threads: WholeNumber = setting(2, "pinot.broker.threads", about="Threads that compile queries and merge answers.", ge=1, le=256)
-    retry_max: WholeNumber = setting(2, "pinot.broker.query.maxReplicaRetries", about="Other replicas asked for segments whose server failed.", ge=0, le=16)
 
 
 class ServerSettings(ProcessSettings):
@@ -144,7 +137,9 @@ class ServerSettings(ProcessSettings):
     port: WholeNumber = setting(8098, "pinot.server.netty.port", "pinot.server.grpc.port", about="Query port (gRPC); 0 picks a free one.", ge=0, le=65535)
     admin_port: WholeNumber = setting(8097, "pinot.server.adminapi.port", about="REST port; 0 picks a free one.", ge=0, le=65535)
     data_dir: Path = setting(Path("pinotpy-data/server/index"), "pinot.server.instance.dataDir", about="Folder of loaded segments.")
-    segment_dir: Path = setting(Path("pinotpy-data/server/segments"), "pinot.server.instance.segmentTarDir", about="Folder of downloads in progress.")
+    segment_dir: Path | None = setting(
+        None, "pinot.server.instance.segmentTarDir", about="Folder where downloads arrive, of this server alone; default: within the data folder."
+    )
     timeout_ms: WholeNumber = setting(15_000, "pinot.server.query.executor.timeout", about="Longest query, whatever a broker asks.", unit="ms", ge=1)
     queries_max: WholeNumber = setting(
         16, "pinot.query.scheduler.query_runner_threads", about="Queries that execute at once; each gets quanta of the kernel threads.", ge=1, le=10_000
@@ -152,21 +147,17 @@ class ServerSettings(ProcessSettings):
     queue_max: WholeNumber = setting(1_024, "pinot.query.scheduler.maxWaiting", about="Queries that wait; more are refused with 211.", ge=0)
     threads: WholeNumber = setting(0, "pinot.query.scheduler.query_worker_threads", about="Kernel threads; 0 = one a core.", ge=0, le=1_024)
     query_memory_max_bytes: Size = setting(2 * GIB, "pinot.server.query.memory.maxBytes", about="Memory of one query.", unit="bytes", ge=1 * MIB)
-    memory_max_bytes: Size = setting(
-        0, "pinot.server.query.memory.totalMaxBytes", about="Memory of all queries; 0 = half of the machine's.", unit="bytes", ge=0
-    )
     groups_max: WholeNumber = setting(
         0,
         "pinot.server.query.executor.num.groups.limit",
         about="Groups of one query on this server, 0 = no limit but memory; a query may lower it, the answer says when it was reached.",
         ge=0,
     )
-    request_bytes_grpc_max: Size = setting(
-        64 * MIB, "pinot.server.grpc.maxRequestBytes", about="Longest query message.", unit="bytes", ge=1_024, le=2 * GIB - 1
-    )
     response_bytes_max: Size = setting(256 * MIB, "pinot.server.grpc.maxResponseBytes", about="Longest answer.", unit="bytes", ge=1_024, le=2 * GIB - 1)
     transition_threads: WholeNumber = setting(4, "pinot.server.helix.transition.threads", about="Segments that are loaded or dropped at once.", ge=1, le=256)
-    download_timeout_ms: WholeNumber = setting(600_000, "pinot.server.segment.download.timeoutMs", about="Longest download.", unit="ms", ge=1_000)
+    download_timeout_ms: WholeNumber = setting(
+        600_000, "pinot.server.segment.download.timeoutMs", about="Longest download from one controller.", unit="ms", ge=1_000
+    )
     download_retries_max: WholeNumber = setting(3, "pinot.server.segment.fetcher.http.retry.count", about="Further tries of a failed download.", ge=0, le=100)
     archive_entries_max: WholeNumber = setting(1_000, "pinot.server.segment.archive.maxEntries", about="Files in a downloaded segment.", ge=1)
     archive_unpacked_bytes_max: Size = setting(

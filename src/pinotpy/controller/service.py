@@ -93,7 +93,7 @@ class ControllerParts:
     def parts(self) -> list[Part]:
         return [
             Part("zookeeper", self._connect, self._disconnect),
-            Part("rest", self._start_rest, self._stop_rest),
+            Part("rest", self._start_rest, self._stop_rest, self.settings.shutdown_timeout_ms / 1000),
             Part("cluster", self._join, self._leave),
             Part("leader", self._stand, self._resign),
         ]
@@ -147,6 +147,7 @@ class ControllerParts:
             advertised_host=settings.advertised_host,
             advertised_port=settings.advertised_port,
             connections_max=settings.http_connections_max,
+            threads=settings.threads,
         )
         host, port = settings.advertised_host or settings.host, settings.advertised_port or self._http.port
         self.identity.url, self.identity.instance = self._http.url, instance_id("Controller", host, port)
@@ -191,7 +192,8 @@ class ControllerParts:
         assert self._store is not None and self._scheduler is not None
         clock = self.equipment.clock
         election = LeaderElection(self._store, self._paths, self.identity.instance, clock=clock, version=__version__)
-        self._pipeline = TransitionPipeline(self._store, self._paths, election, source=self.identity.instance, clock=clock)
+        full_period_s = self.settings.reconcile_interval_ms / 1000
+        self._pipeline = TransitionPipeline(self._store, self._paths, election, source=self.identity.instance, clock=clock, full_period_s=full_period_s)
         self._election = election
         election.step()
         self._pipeline.start()

@@ -123,8 +123,7 @@ def _read(archive: Path, scratch: Path, controller: Controller) -> SegmentMetada
 
     try:
         settings = controller.settings
-        unpacked_max = settings.archive_unpacked_bytes_max
-        limits = ArchiveLimits(entries_max=settings.archive_entries_max, file_max_bytes=unpacked_max, total_max_bytes=unpacked_max)
+        limits = ArchiveLimits.of(settings.archive_entries_max, settings.archive_unpacked_bytes_max)
         directory = unpack_segment(archive, scratch, limits=limits)
         segment = load_segment(directory, verify=True)
     except (DataError, NotFoundError) as error:

@@ -5,6 +5,7 @@ Reading order: this file, compile_pql or compile_sql (one per dialect), compile_
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from pinotpy.errors import InvalidQueryError
@@ -25,6 +26,7 @@ def compile_query(
     null_handling: bool,
     case_insensitive: bool | None = None,
     response_rows_max: int = RESPONSE_ROWS_MAX,
+    limit_override: bool = False,
 ) -> QueryContext:
     """Compile a statement against the schema of its table.
 
@@ -33,6 +35,7 @@ def compile_query(
         null_handling: SQL nulls (True) or default values; PQL always means default values.
         case_insensitive: whether names of columns match regardless of letter case; by default in SQL, not in PQL.
         response_rows_max: the broker's ceiling for LIMIT and TOP.
+        limit_override: cut LIMIT and TOP to that ceiling instead of refusing.
 
     Raises:
         UnknownColumnError: (710) with the nearest name and where it stands.
@@ -40,6 +43,9 @@ def compile_query(
         ParseError: (150) what the reference calls a parsing fault and only the schema or the whole statement shows.
         QueryExecutionError: (200) what the reference finds only while running, such as an aggregation in WHERE.
     """
+    if limit_override:
+        limit, top = (None if count is None else min(count, response_rows_max) for count in (statement.limit, statement.top))
+        statement = replace(statement, limit=limit, top=top)
     for name, count in (("LIMIT", statement.limit), ("TOP", statement.top)):
         if count is not None and count > response_rows_max:
             raise InvalidQueryError(f"Value for '{name}' ({count}) exceeds maximum allowed value of {response_rows_max}")

@@ -12,7 +12,7 @@ from pinotpy.errors import MemoryLimitError, QueryCancelledError, QueryTimeoutEr
 from pinotpy.kernels import abi
 
 QUANTUM_NS: Final = 5_000_000
-MEMORY_SETTING: Final = "pinot.server.query.memory.max.bytes"
+MEMORY_SETTING: Final = "pinot.server.query.memory.maxBytes"
 
 
 class QueryControl:

@@ -44,6 +44,11 @@ class ArchiveLimits:
     ratio_max: int = 100
     ratio_floor_bytes: int = 64 << 20
 
+    @classmethod
+    def of(cls, entries_max: int, unpacked_max_bytes: int) -> ArchiveLimits:
+        """The limits that the settings of a daemon name."""
+        return cls(entries_max=entries_max, file_max_bytes=unpacked_max_bytes, total_max_bytes=unpacked_max_bytes)
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:

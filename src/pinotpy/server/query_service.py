@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from pinotpy.clock import Clock
-from pinotpy.errors import PinotError
+from pinotpy.errors import PinotError, QueryExecutionError
 from pinotpy.query.context import QueryContext
 from pinotpy.query.context_codec import decode_context
 from pinotpy.query.control import QueryControl
@@ -38,13 +38,15 @@ class QueryLimits:
     """Ceilings of this server; a query may lower them.
 
     timeout_ms: longest a query may run here. memory_max_bytes: budget of one query (setting query_memory_max_bytes).
-    threads: kernel threads one query may use. groups_max: groups of one query, 0 = no limit.
+    threads: kernel threads one query may use. groups_max: groups of one query, 0 = no limit. response_bytes_max: longest
+    answer, as bytes on the wire.
     """
 
     timeout_ms: int
     memory_max_bytes: int
     threads: int
     groups_max: int = 0
+    response_bytes_max: int = 256 << 20
 
 
 class QueryService:
@@ -73,7 +75,14 @@ class QueryService:
 
     def handle(self, content: bytes, deadline_s: float, peer: str) -> bytes:
         """The handler of the RPC server; `deadline_s` is the time that the caller still waits, in seconds."""
-        return self.answer(decode_request(content), deadline_s).to_bytes()
+        answer = self.answer(decode_request(content), deadline_s).to_bytes()
+        allowed = self._limits.response_bytes_max
+        if len(answer) > allowed:
+            raise QueryExecutionError(
+                f"the answer of one server has {len(answer)} bytes, at most {allowed} are sent: ask for fewer rows or groups, "
+                "or raise pinot.server.grpc.maxResponseBytes"
+            )
+        return answer
 
     def answer(self, request: ServerRequest, deadline_s: float) -> PartialResult:
         """Execute one request."""

@@ -26,12 +26,13 @@ from pinotpy.names import instance_id
 from pinotpy.query import execute
 from pinotpy.rpc.security import RpcSecurity
 from pinotpy.rpc.server import RpcServer
+from pinotpy.segment.tar_stream import ArchiveLimits
 from pinotpy.server.api import tables
 from pinotpy.server.metrics import ServerMetrics
 from pinotpy.server.query_service import QueryLimits, QueryService
 from pinotpy.server.readiness import Readiness
 from pinotpy.server.scheduler import QueryScheduler
-from pinotpy.server.tables.fetcher import ControllerFetcher
+from pinotpy.server.tables.fetcher import ControllerFetcher, DownloadLimits
 from pinotpy.server.tables.registry import SegmentRegistry
 from pinotpy.server.tables.store import SegmentStore
 from pinotpy.server.transitions import SegmentTransitions
@@ -81,12 +82,13 @@ class ServerParts:
         self._queries = self._query_service()
 
     def parts(self) -> list[Part]:
+        stop_timeout_s = self.settings.shutdown_timeout_ms / 1000
         return [
             Part("kernels", self._warm.start, lambda _: self._kernels.shutdown(wait=False, cancel_futures=True)),
             Part("zookeeper", self._connect, self._disconnect),
             Part("segments", self._open_store, self._close_store),
-            Part("query port", self._start_rpc, self._stop_rpc),
-            Part("admin port", self._start_http, self._stop_http),
+            Part("query port", self._start_rpc, self._stop_rpc, stop_timeout_s),
+            Part("admin port", self._start_http, self._stop_http, stop_timeout_s),
             Part("cluster", self._join, self._leave, self.settings.drain_timeout_ms / 1000 + 10.0),
         ]
 
@@ -99,7 +101,7 @@ class ServerParts:
 
     def _query_service(self) -> QueryService:
         settings = self.settings
-        limits = QueryLimits(settings.timeout_ms, settings.query_memory_max_bytes, self.threads, settings.groups_max)
+        limits = QueryLimits(settings.timeout_ms, settings.query_memory_max_bytes, self.threads, settings.groups_max, settings.response_bytes_max)
         scheduler = QueryScheduler(self.equipment.clock, concurrent_max=settings.queries_max, queue_max=settings.queue_max)
         host = settings.advertised_host or settings.host
         return QueryService(self.registry, scheduler, limits, self.equipment.clock, self.metrics, self._kernels, host)
@@ -110,14 +112,16 @@ class ServerParts:
 
     def _open_store(self) -> None:
         assert self._store is not None
-        store = self._store
+        store, settings = self._store, self.settings
         self._fetcher = ControllerFetcher(
             lambda: controller_urls(store, self._paths, self.equipment.scheme),
             self.equipment.peer_headers,
             self.equipment.clock,
             self.equipment.peer_verification(),
+            DownloadLimits(settings.download_timeout_ms, settings.download_retries_max, settings.archive_unpacked_bytes_max),
         )
-        self.segments = SegmentStore(self.settings.data_dir, self._fetcher)
+        limits = ArchiveLimits.of(settings.archive_entries_max, settings.archive_unpacked_bytes_max)
+        self.segments = SegmentStore(settings.data_dir, self._fetcher, segment_dir=settings.segment_dir, limits=limits)
 
     def _start_rpc(self) -> None:
         settings, equipment = self.settings, self.equipment

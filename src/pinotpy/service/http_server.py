@@ -13,9 +13,10 @@ import logging
 import socket
 import threading
 from collections.abc import Coroutine
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
+import anyio.to_thread
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -28,6 +29,7 @@ from pinotpy.service.tls import TlsFiles, load_chain, server_context, signature
 START_TIMEOUT_S = 15.0
 STOP_TIMEOUT_S = 10.0
 CONNECTIONS_MAX = 4096
+THREADS = 8
 KEEP_ALIVE_S = 75
 BACKLOG = 1024
 # How often certificates are looked at and slow clients are swept.
@@ -93,6 +95,7 @@ class HttpServer:
         check_host: frozenset[str] | None,
         stop_timeout_s: float,
         connections_max: int,
+        threads: int,
     ) -> None:
         self.host, self.port = listener.getsockname()[:2]
         self.url = url
@@ -118,7 +121,7 @@ class HttpServer:
         config.load()
         self._context = server_context(tls) if tls is not None and tls.is_serving else None
         config.ssl = self._context
-        self._server = _Server(config, self._sweep)
+        self._server = _Server(config, self._sweep, threads)
         self._signature = signature(tls) if tls else ()
         self._thread = threading.Thread(target=self._run, name=f"http-{app.role}", daemon=True)
         self._failure: BaseException | None = None
@@ -176,8 +179,9 @@ class HttpServer:
 
 
 class _Server(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config, sweep: Any) -> None:
+    def __init__(self, config: uvicorn.Config, sweep: Any, threads: int) -> None:
         super().__init__(config)
+        self._threads = threads
         self.is_up = threading.Event()
         self.loop: asyncio.AbstractEventLoop | None = None
         self._sweep = sweep
@@ -185,6 +189,9 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         self.loop = asyncio.get_running_loop()
+        # Handlers that are no coroutines run on anyio's threads, what coroutines hand over on the loop's.
+        anyio.to_thread.current_default_thread_limiter().total_tokens = self._threads
+        self.loop.set_default_executor(ThreadPoolExecutor(self._threads, thread_name_prefix="http-work"))
         await super().startup(sockets=sockets)
         self.is_up.set()
 
@@ -210,10 +217,12 @@ def serve(
     advertised_port: int | None = None,
     stop_timeout_s: float = STOP_TIMEOUT_S,
     connections_max: int = CONNECTIONS_MAX,
+    threads: int = THREADS,
 ) -> HttpServer:
     """Listen and answer in a thread; returns when requests are answered. Raises StartError with what to do about it.
 
-    `advertised_host`/`advertised_port` go into `url` when others reach this daemon by another address.
+    `advertised_host`/`advertised_port` go into `url` when others reach this daemon by another address; `threads` run what
+    handlers do besides waiting.
     """
     walk_routes(app)
     check_binding(host, is_open=app.access.is_open, insecure=insecure)
@@ -225,7 +234,9 @@ def serve(
         scheme = "https" if tls is not None and tls.is_serving else "http"
         shown_host = advertised_host or _reachable(host)
         url = f"{scheme}://{f'[{shown_host}]' if ':' in shown_host else shown_host}:{advertised_port or listener.getsockname()[1]}"
-        server = HttpServer(app, listener, url=url, tls=tls, check_host=check_host, stop_timeout_s=stop_timeout_s, connections_max=connections_max)
+        server = HttpServer(
+            app, listener, url=url, tls=tls, check_host=check_host, stop_timeout_s=stop_timeout_s, connections_max=connections_max, threads=threads
+        )
         server.start()
     except BaseException:
         listener.close()

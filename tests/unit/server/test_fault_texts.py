@@ -3,6 +3,7 @@ damaged on disk after it was loaded (so that only a query can find out), and the
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pyarrow as pa
@@ -46,3 +47,16 @@ def test_a_damaged_segment_is_named_without_its_folder(tmp_path: Path, dialect: 
     assert str(tmp_path) not in str(answer) and str(tmp_path.parent) not in str(answer)
     # The operator finds the whole path in the log.
     assert str(columns) in caplog.text
+
+
+def test_an_answer_over_the_servers_limit_is_refused_with_the_setting(tmp_path: Path) -> None:
+    cluster = InProcessCluster(tmp_path)
+    cluster.add_table(SCHEMA, CONFIG, [[pa.RecordBatch.from_pydict({"s": pa.array([f"value {i}" for i in range(5000)])})]])
+    (service,) = cluster.services.values()
+    service._limits = dataclasses.replace(service._limits, response_bytes_max=20_000)
+    refused = cluster.sql("SELECT s FROM t LIMIT 5000")["exceptions"]
+    fits = cluster.sql("SELECT s FROM t LIMIT 500")
+    cluster.close()
+    assert [error["errorCode"] for error in refused] == [200]
+    assert "pinot.server.grpc.maxResponseBytes" in refused[0]["message"]
+    assert len(fits["resultTable"]["rows"]) == 500

@@ -10,20 +10,30 @@ import logging
 import random
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx
 
 from pinotpy.clock import Clock
-from pinotpy.errors import DataError, PinotError, RemoteError
+from pinotpy.errors import DataError, RemoteError
 
 log = logging.getLogger(__name__)
-ATTEMPTS_MAX = 5
 BACKOFF_S = 0.2
+BACKOFF_MAX_S = 30.0
 CONNECT_TIMEOUT_S = 3.0
 READ_TIMEOUT_S = 30.0
-ARCHIVE_BYTES_MAX = 16 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class DownloadLimits:
+    """timeout_ms: longest download from one controller. retries_max: further rounds over the controllers after a failed
+    one. archive_bytes_max: longest archive."""
+
+    timeout_ms: int = 600_000
+    retries_max: int = 3
+    archive_bytes_max: int = 40 << 30
 
 
 class ControllerFetcher:
@@ -35,12 +45,20 @@ class ControllerFetcher:
         verify: TLS settings as httpx takes them.
     """
 
-    def __init__(self, controllers: Callable[[], Sequence[str]], headers: Callable[[], dict[str, str]], clock: Clock, verify: object = True) -> None:
+    def __init__(
+        self,
+        controllers: Callable[[], Sequence[str]],
+        headers: Callable[[], dict[str, str]],
+        clock: Clock,
+        verify: object = True,
+        limits: DownloadLimits | None = None,
+    ) -> None:
+        self._limits = limits or DownloadLimits()
         self._controllers = controllers
         self._headers = headers
         self._clock = clock
         self._client = httpx.Client(
-            timeout=httpx.Timeout(READ_TIMEOUT_S, connect=CONNECT_TIMEOUT_S),
+            timeout=httpx.Timeout(min(READ_TIMEOUT_S, self._limits.timeout_ms / 1000), connect=CONNECT_TIMEOUT_S),
             verify=verify,  # type: ignore[arg-type]
             follow_redirects=False,
             trust_env=False,
@@ -56,7 +74,8 @@ class ControllerFetcher:
         if parts.scheme not in ("http", "https") or not parts.path.startswith("/segments/"):
             raise DataError(f"a segment's download URL must be a controller's /segments/… path, found '{url[:200]}'")
         reasons: list[str] = []
-        for attempt in range(ATTEMPTS_MAX):
+        attempts_max = self._limits.retries_max + 1
+        for attempt in range(attempts_max):
             bases = sorted(self._controllers(), key=lambda base: urlsplit(base).netloc != parts.netloc)
             for base in bases:
                 try:
@@ -65,10 +84,11 @@ class ControllerFetcher:
                 except (httpx.HTTPError, RemoteError) as error:
                     reasons.append(f"{base}: {error}")
             log.warning("segment download failed attempt=%d url=%s reasons=%s", attempt + 1, parts.path, reasons[-3:])
-            if self._clock.wait(self._stopped, BACKOFF_S * 2**attempt * random.uniform(0.5, 1.5)):
+            is_last = attempt + 1 == attempts_max
+            if is_last or self._clock.wait(self._stopped, min(BACKOFF_S * 2**attempt, BACKOFF_MAX_S) * random.uniform(0.5, 1.5)):
                 break
         raise RemoteError(
-            f"no controller gave the segment '{parts.path}' in {ATTEMPTS_MAX} attempts: {'; '.join(reasons[-4:]) or 'no controller is registered'}"
+            f"no controller gave the segment '{parts.path}' in {attempts_max} attempts: {'; '.join(reasons[-4:]) or 'no controller is registered'}"
         )
 
     def close(self) -> None:
@@ -76,6 +96,8 @@ class ControllerFetcher:
         self._client.close()
 
     def _download(self, url: str, target: Path) -> None:
+        timeout_ms, bytes_max = self._limits.timeout_ms, self._limits.archive_bytes_max
+        deadline_ns = self._clock.monotonic_ns() + timeout_ms * 1_000_000
         with self._client.stream("GET", url, headers=self._headers()) as response:
             if response.status_code != httpx.codes.OK:
                 raise RemoteError(f"HTTP {response.status_code}: {response.read()[:200].decode(errors='replace')}")
@@ -83,8 +105,10 @@ class ControllerFetcher:
             with target.open("wb") as sink:
                 for chunk in response.iter_bytes(1 << 20):
                     size += len(chunk)
-                    if size > ARCHIVE_BYTES_MAX:
-                        raise PinotError(f"the archive is over {ARCHIVE_BYTES_MAX} bytes")
+                    if size > bytes_max:
+                        raise DataError(f"the archive is over {bytes_max} bytes: raise pinot.server.segment.archive.maxUnpackedBytes")
+                    if self._clock.monotonic_ns() > deadline_ns:
+                        raise RemoteError(f"the download took longer than {timeout_ms} ms, {size} bytes had come")
                     sink.write(chunk)
         expected = response.headers.get("content-length")
         if expected is not None and response.headers.get("content-encoding") is None and int(expected) != size:

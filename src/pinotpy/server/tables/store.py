@@ -16,6 +16,7 @@ from pinotpy.errors import DataError, SegmentCorruptError
 from pinotpy.names import check_segment_name, check_table_name
 from pinotpy.segment.archive import unpack_segment
 from pinotpy.segment.immutable import ImmutableSegment, load_segment
+from pinotpy.segment.tar_stream import ArchiveLimits
 
 log = logging.getLogger(__name__)
 
@@ -27,15 +28,24 @@ class Fetcher(Protocol):
 
 
 class SegmentStore:
-    """Opens segments from disk, downloading them first where needed. One thread per segment at a time calls it."""
+    """Opens segments from disk, downloading them first where needed. One thread per segment at a time calls it.
 
-    def __init__(self, data_dir: Path, fetcher: Fetcher) -> None:
+    Args:
+        data_dir: folder of the loaded segments; archives are unpacked beside them, so that they appear in one step.
+        segment_dir: folder where archives arrive, maybe on another disk, of this server alone; default: within `data_dir`.
+        limits: what an archive may hold.
+    """
+
+    def __init__(self, data_dir: Path, fetcher: Fetcher, *, segment_dir: Path | None = None, limits: ArchiveLimits | None = None) -> None:
         self._data_dir = data_dir
         self._fetcher = fetcher
+        self._limits = limits
         self._incoming = data_dir / ".incoming"
-        # Whatever a crash left half-done.
-        shutil.rmtree(self._incoming, ignore_errors=True)
-        self._incoming.mkdir(parents=True, exist_ok=True)
+        self._arrivals = self._incoming if segment_dir is None else segment_dir / "arriving"
+        for folder in {self._incoming, self._arrivals}:
+            # Whatever a crash left half-done.
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True, exist_ok=True)
 
     def open(self, table: str, segment_name: str, crc: int, download_url: str) -> ImmutableSegment:
         """The segment with this CRC, from disk or from the deep store.
@@ -76,9 +86,10 @@ class SegmentStore:
 
     def _download(self, directory: Path, crc: int, download_url: str) -> ImmutableSegment:
         with tempfile.TemporaryDirectory(dir=self._incoming) as scratch:
-            archive = Path(scratch) / "segment.tar.gz"
-            self._fetcher.fetch(download_url, archive)
-            unpacked = unpack_segment(archive, Path(scratch) / "unpacked")
+            with tempfile.TemporaryDirectory(dir=self._arrivals) as arrivals:
+                archive = Path(arrivals) / "segment.tar.gz"
+                self._fetcher.fetch(download_url, archive)
+                unpacked = unpack_segment(archive, Path(scratch), limits=self._limits)
             checked = load_segment(unpacked, verify=True)
             try:
                 if checked.crc != crc or checked.name != directory.name:

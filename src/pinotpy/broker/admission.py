@@ -1,0 +1,56 @@
+"""How many queries a broker works on at once: so many run, so many wait for a place, more are refused with 211."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+from pinotpy.errors import OutOfCapacityError, QueryTimeoutError
+
+
+class Admission:
+    """First come, first served. Used by one event loop; a free place costs an addition."""
+
+    def __init__(self, *, running_max: int, waiting_max: int) -> None:
+        self._running_max = running_max
+        self._waiting_max = waiting_max
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self.running = 0
+
+    @property
+    def waiting(self) -> int:
+        return len(self._waiting)
+
+    async def enter(self, timeout_s: float) -> None:
+        """Take a place; `leave` gives it back. Raises OutOfCapacityError at once when too many wait, QueryTimeoutError when
+        the time is up first."""
+        if self.running < self._running_max:
+            self.running += 1
+            return
+        if len(self._waiting) >= self._waiting_max:
+            raise OutOfCapacityError(
+                f"the broker runs {self.running} queries and {len(self._waiting)} wait already, allowed are {self._running_max} and "
+                f"{self._waiting_max}: try again"
+            )
+        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(place)
+        try:
+            async with asyncio.timeout(timeout_s):
+                await place
+        except BaseException as problem:
+            if place.done() and not place.cancelled():
+                self.leave()  # it was handed over in the very moment in which the query gave up
+            else:
+                self._waiting.remove(place)
+            if isinstance(problem, TimeoutError):
+                raise QueryTimeoutError("the query waited in the broker until its time was up: raise timeoutMs or lower the load") from None
+            raise
+
+    def leave(self) -> None:
+        """Give a place back: to the query that waits longest, if any."""
+        while self._waiting:
+            place = self._waiting.popleft()
+            if not place.done():
+                place.set_result(None)
+                return
+        self.running -= 1
