@@ -46,6 +46,7 @@ class ColumnBuffers:
     """Typed read-only views of one column's buffers in mapped files. Only valid after `verify.check_structure`."""
 
     def __init__(self, column: ColumnMetadata, files: list[NDArray[np.uint8]], location: str) -> None:
+        self._column = column.name
         self._entries = {entry.kind: entry for entry in column.buffers}
         self._files = files
         self.location = location
@@ -57,6 +58,19 @@ class ColumnBuffers:
         """The buffer as an array of `dtype`."""
         entry = self._entries[kind]
         return self._files[entry.file][entry.offset : entry.offset + entry.size_bytes].view(dtype)
+
+    def check(self, kind: str) -> None:
+        """Compare the buffer with its CRC once more: files may be damaged while they are open. Raises SegmentCorruptError."""
+        entry = self._entries[kind]
+        found = crc32c(self._files[entry.file][entry.offset : entry.offset + layout.aligned(entry.size_bytes)])
+        if found != entry.crc:
+            raise SegmentCorruptError(
+                f"buffer '{kind}' of column '{self._column}' was damaged after the segment was loaded",
+                file=self.location,
+                expected=f"CRC {entry.crc}",
+                found=f"CRC {found}",
+                column=self._column,
+            )
 
     def address(self, kind: str) -> int:
         """Where the buffer begins in memory."""

@@ -36,8 +36,10 @@ def compress_chunks(data: NDArray[np.uint8], codec: str) -> tuple[NDArray[np.uin
     return np.concatenate([np.zeros(0, np.uint8), *pieces]), table
 
 
-def decompress_chunks(stored: NDArray[np.uint8], table: NDArray[np.int64], plain_bytes: int, chunk_bytes: int, codec: str, file: str) -> NDArray[np.uint8]:
-    """Inverse of `compress_chunks` (table bounds were checked at load); raises SegmentCorruptError."""
+def decompress_chunks(
+    stored: NDArray[np.uint8], table: NDArray[np.int64], plain_bytes: int, chunk_bytes: int, codec: str, file: str, column: str
+) -> NDArray[np.uint8]:
+    """Inverse of `compress_chunks` (table bounds were checked at load); raises SegmentCorruptError that names file and column."""
     decompressor = _codec(codec)
     out = np.empty(plain_bytes, np.uint8)
     for chunk in range(len(table) - 1):
@@ -50,7 +52,11 @@ def decompress_chunks(stored: NDArray[np.uint8], table: NDArray[np.int64], plain
         try:
             plain = decompressor.decompress(pa.py_buffer(piece), size)
         except (OSError, pa.ArrowException) as error:
-            raise SegmentCorruptError(f"chunk {chunk} cannot be decompressed", file=file, expected=f"{size} bytes of {codec}", found=str(error)) from None
+            what = f"chunk {chunk} of column '{column}' cannot be decompressed"
+            raise SegmentCorruptError(what, file=file, expected=f"{size} bytes of {codec}", found=str(error), column=column) from None
+        if len(plain) != size:
+            what = f"chunk {chunk} of column '{column}' has a wrong length"
+            raise SegmentCorruptError(what, file=file, expected=f"{size} bytes of {codec}", found=f"{len(plain)} bytes", column=column)
         out[start : start + size] = np.frombuffer(plain, np.uint8)
     return out
 

@@ -67,12 +67,15 @@ class ImmutableColumn:
         return ids.astype(id_dtype(self.cardinality), copy=False)
 
     def raw_values(self) -> NDArray[Any] | pa.Array:
-        """Fixed types: an array; VAR: Arrow large_binary (int64 offsets). Shape (num_values,)."""
+        """Fixed types: an array; VAR: Arrow large_binary (int64 offsets). Shape (num_values,).
+
+        Raises SegmentCorruptError if compressed chunks were damaged after the segment was loaded.
+        """
         assert self.dictionary is None, f"column '{self.name}' has a dictionary"
         stored = self.data_type.stored
         if stored.is_fixed:
             return self._raw_bytes(self.num_values * stored.numpy.itemsize).view(stored.numpy)
-        offsets = self._buffers.view(layout.FORWARD_OFFSETS, np.int64)
+        offsets = self._raw_offsets()
         data = self._raw_bytes(int(offsets[-1]))
         return pa.Array.from_buffers(pa.large_binary(), self.num_values, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
 
@@ -102,6 +105,19 @@ class ImmutableColumn:
     def has_inverted_index(self) -> bool:
         return layout.INVERTED_OFFSETS in self._buffers
 
+    def _raw_offsets(self) -> NDArray[np.int64]:
+        offsets: NDArray[np.int64] = self._buffers.view(layout.FORWARD_OFFSETS, np.int64)
+        if self.metadata.codec is None:
+            return offsets
+
+        def checked_copy() -> NDArray[np.int64]:
+            # A copy, for its bytes must stay those that were checked, like the decompressed ones that they cut.
+            copy = offsets.copy()
+            self._buffers.check(layout.FORWARD_OFFSETS)
+            return copy
+
+        return DECODED.get((self._segment_id, self.name, layout.FORWARD_OFFSETS), checked_copy)
+
     def _raw_bytes(self, plain_bytes: int) -> NDArray[np.uint8]:
         forward: NDArray[np.uint8] = self._buffers.view(layout.FORWARD, np.uint8)
         codec = self.metadata.codec
@@ -109,7 +125,14 @@ class ImmutableColumn:
             return forward
         table = self._buffers.view(layout.FORWARD_CHUNKS, np.int64)
         chunk_bytes, file = self.metadata.chunk_bytes, self._buffers.location
-        return DECODED.get((self._segment_id, self.name), lambda: decompress_chunks(forward, table, plain_bytes, chunk_bytes, codec, file))
+
+        def decode() -> NDArray[np.uint8]:
+            # A CRC costs a hundredth of decompression, and tells damage that decompresses to other values.
+            for kind in (layout.FORWARD_CHUNKS, layout.FORWARD):
+                self._buffers.check(kind)
+            return decompress_chunks(forward, table, plain_bytes, chunk_bytes, codec, file, self.name)
+
+        return DECODED.get((self._segment_id, self.name, layout.FORWARD), decode)
 
     def _open_dictionary(self) -> Dictionary | None:
         if not self.metadata.has_dictionary:

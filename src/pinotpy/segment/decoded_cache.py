@@ -1,4 +1,4 @@
-"""Decompressed columns under a byte budget, least recently used out first.
+"""Decompressed columns, and the checked offsets of their values, under a byte budget, least recently used out first.
 
 Who got an array keeps it alive by holding it: eviction only forgets, so no reader ever sees freed memory.
 """
@@ -8,14 +8,13 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
-import numpy as np
 from numpy.typing import NDArray
 
 BUDGET_BYTES_DEFAULT: Final = 256 << 20
 
-Key = tuple[int, str]  # id of the open segment, column
+Key = tuple[int, str, str]  # id of the open segment, column, kind of buffer
 
 
 class DecodedCache:
@@ -23,7 +22,7 @@ class DecodedCache:
 
     def __init__(self, budget_bytes: int = BUDGET_BYTES_DEFAULT) -> None:
         self._lock = threading.Lock()
-        self._entries: OrderedDict[Key, NDArray[np.uint8]] = OrderedDict()
+        self._entries: OrderedDict[Key, NDArray[Any]] = OrderedDict()
         self._used_bytes = 0
         self._budget_bytes = budget_bytes
 
@@ -37,7 +36,7 @@ class DecodedCache:
             self._budget_bytes = budget_bytes
             self._shrink()
 
-    def get(self, key: Key, decode: Callable[[], NDArray[np.uint8]]) -> NDArray[np.uint8]:
+    def get(self, key: Key, decode: Callable[[], NDArray[Any]]) -> NDArray[Any]:
         """The decoded bytes of `key`, from here or from `decode`; larger ones than the whole budget are not kept."""
         with self._lock:
             found = self._entries.get(key)
