@@ -6,7 +6,6 @@ from __future__ import annotations
 import pytest
 
 from pinotpy.config.schema import Schema
-from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError, PinotError
 from pinotpy.pql.ast import Call, Identifier, Literal, Star
 from pinotpy.pql.parser import parse_sql
