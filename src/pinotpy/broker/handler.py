@@ -189,6 +189,7 @@ async def _gather(broker: Broker, context: QueryContext, target: Target, number:
     excluded = _quarantined(broker)
     whole = Gathered()
     received_bytes, allowed_bytes = 0, broker.limits.memory_max_bytes
+    asked: set[str] = set()
 
     def left_s() -> float:
         return (deadline_ns - broker.clock.monotonic_ns()) / 1e9
@@ -201,9 +202,12 @@ async def _gather(broker: Broker, context: QueryContext, target: Target, number:
             timeout_s = left_s()
             if timeout_s <= 0:
                 raise QueryTimeoutError("the query's time was up before the servers could be asked: raise timeoutMs or lower the load")
+            # A server ends queries by their number when a call breaks off: its second call for this query has another one.
+            call_number = next(broker.numbers) if server in asked else number
+            asked.add(server)
             request = ServerRequest(
                 RequestKind.QUERY,
-                number,
+                call_number,
                 int(timeout_s * 1000),
                 broker_id=broker.broker_id,
                 table_name_with_type=table,

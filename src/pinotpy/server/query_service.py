@@ -28,6 +28,9 @@ from pinotpy.service.http_errors import hide_paths
 
 log = logging.getLogger(__name__)
 SLOW_QUERY_MS = 1000
+# A query over no more than this runs in a few milliseconds whatever it asks, so it need not wait behind large ones.
+SMALL_DOCS_MAX = 100_000
+SMALL_SEGMENTS_MAX = 64
 # Contexts up to this size are kept decoded: dashboards ask the same again and again. A context is never changed.
 SHORT_CONTEXT_BYTES = 4 << 10
 SHORT_CONTEXTS_MAX = 256
@@ -94,7 +97,7 @@ class QueryService:
         with self._lock:
             self._running[key] = control
         try:
-            with self._scheduler.slot(deadline_ns):
+            with self._scheduler.slot(deadline_ns, is_small=self._is_small(request)):
                 partial = self._execute(request, control)
         finally:
             with self._lock:
@@ -102,6 +105,10 @@ class QueryService:
         took_ms = (self._clock.monotonic_ns() - start_ns) / 1e6
         self._report(request, partial, took_ms)
         return partial
+
+    def _is_small(self, request: ServerRequest) -> bool:
+        names = request.segment_names
+        return len(names) <= SMALL_SEGMENTS_MAX and self._registry.num_docs(request.table_name_with_type, names) <= SMALL_DOCS_MAX
 
     def cancel(self, broker_id: str, request_id: int) -> None:
         """Stop a query if it runs here."""

@@ -1,7 +1,8 @@
 """Who runs when: at most `concurrent_max` queries execute, at most `queue_max` wait, each waits at most its deadline.
 
 First come, first served. Inside a query the driver's quanta (D5) keep the threads of the kernel executor fair: a query
-gives its thread back between quanta only when others wait.
+gives its thread back between quanta only when others wait. Small queries (the caller says which) have places of their own,
+so that a dashboard's tile does not wait behind reports.
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ from pinotpy.errors import OutOfCapacityError, QueryTimeoutError
 class QueryScheduler:
     """Admission control of one server. The condition guards the two counters."""
 
-    def __init__(self, clock: Clock, *, concurrent_max: int, queue_max: int) -> None:
+    def __init__(self, clock: Clock, *, concurrent_max: int, queue_max: int, small_max: int = 0) -> None:
         self._clock = clock
         self._concurrent_max = concurrent_max
         self._queue_max = queue_max
+        self._small_max = small_max
+        self._small_running = 0
         self._condition = threading.Condition()
         self._running = 0
         self._waiting = 0
@@ -30,16 +33,25 @@ class QueryScheduler:
 
     @property
     def running(self) -> int:
-        return self._running
+        return self._running + self._small_running
 
     @property
     def waiting(self) -> int:
         return self._waiting
 
     @contextmanager
-    def slot(self, deadline_ns: int) -> Iterator[None]:
-        """Wait for a place to run; raises OutOfCapacityError (211) when the queue is full, QueryTimeoutError (250) when
-        the deadline passes first."""
+    def slot(self, deadline_ns: int, *, is_small: bool = False) -> Iterator[None]:
+        """Wait for a place to run; a small query takes one of its own kind if one is free.
+
+        Raises: OutOfCapacityError (211) when the queue is full, QueryTimeoutError (250) when the deadline passes first.
+        """
+        if is_small and self._enter_small():
+            try:
+                yield
+            finally:
+                with self._condition:
+                    self._small_running -= 1
+            return
         self._enter(deadline_ns)
         try:
             yield
@@ -47,6 +59,13 @@ class QueryScheduler:
             with self._condition:
                 self._running -= 1
                 self._condition.notify_all()
+
+    def _enter_small(self) -> bool:
+        with self._condition:
+            if self._small_running >= self._small_max:
+                return False
+            self._small_running += 1
+            return True
 
     def _enter(self, deadline_ns: int) -> None:
         with self._condition:

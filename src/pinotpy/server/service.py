@@ -102,7 +102,7 @@ class ServerParts:
     def _query_service(self) -> QueryService:
         settings = self.settings
         limits = QueryLimits(settings.timeout_ms, settings.query_memory_max_bytes, self.threads, settings.groups_max, settings.response_bytes_max)
-        scheduler = QueryScheduler(self.equipment.clock, concurrent_max=settings.queries_max, queue_max=settings.queue_max)
+        scheduler = QueryScheduler(self.equipment.clock, concurrent_max=settings.queries_max, queue_max=settings.queue_max, small_max=settings.queries_max)
         host = settings.advertised_host or settings.host
         return QueryService(self.registry, scheduler, limits, self.equipment.clock, self.metrics, self._kernels, host)
 

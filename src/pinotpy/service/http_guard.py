@@ -25,6 +25,7 @@ from pinotpy.service.rights import ANONYMOUS, Action, Principal, Resource, Resou
 from pinotpy.service.routes import Route, TargetKind
 
 _log = logging.getLogger(__name__)
+_PARAMETERS_MAX = 200
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9_.\-]{1,64}")
 # A random start tells processes apart; a count is ten times cheaper than random bytes for each request.
 _PROCESS_ID = secrets.token_hex(4)
@@ -129,7 +130,11 @@ def _resource(route: Route, scope: Scope, path_params: Mapping[str, str]) -> Res
 def _query_parameter(query_string: bytes, name: str) -> str:
     from urllib.parse import parse_qsl
 
-    values = [value for key, value in parse_qsl(query_string.decode("latin-1"), keep_blank_values=True, max_num_fields=200) if key == name]
+    try:
+        pairs = parse_qsl(query_string.decode("latin-1"), keep_blank_values=True, max_num_fields=_PARAMETERS_MAX)
+    except ValueError as error:
+        raise UserError(f"a URL may have at most {_PARAMETERS_MAX} parameters") from error
+    values = [value for key, value in pairs if key == name]
     if len(values) > 1:
         # Handler and guard might each take another one.
         raise UserError(f"query parameter '{name}' is given {len(values)} times: give it once")

@@ -76,3 +76,15 @@ def test_a_query_that_gave_up_waiting_does_not_block_the_next() -> None:
         assert not entered.is_set()
     assert entered.wait(5)
     thread.join(5)
+
+
+def test_small_queries_have_places_of_their_own_and_wait_like_others_beyond_them() -> None:
+    scheduler = QueryScheduler(CLOCK, concurrent_max=1, queue_max=10, small_max=2)
+    with scheduler.slot(in_s(5)):
+        with scheduler.slot(in_s(5), is_small=True), scheduler.slot(in_s(5), is_small=True):
+            assert scheduler.running == 3
+            with pytest.raises(QueryTimeoutError), scheduler.slot(in_s(0.02), is_small=True):
+                pass
+        with scheduler.slot(in_s(0.02), is_small=True):
+            assert scheduler.running == 2
+    assert (scheduler.running, scheduler.waiting) == (0, 0)

@@ -274,6 +274,11 @@ def poll(condition: Callable[[], bool], timeout_s: float = 10.0) -> None:
         time.sleep(0.005)
 
 
+def test_too_many_parameters_are_the_callers_fault(open_client: httpx.Client) -> None:
+    answer = open_client.get("/sizes?" + "tableName=a&" * 500)
+    assert answer.status_code == 400 and "parameters" in answer.json()["error"]
+
+
 def test_pipelined_requests_are_answered_in_order(open_client: httpx.Client) -> None:
     one = b"POST /query HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1\r\n\r\n"
     answer = b""

@@ -18,6 +18,7 @@ from pinotpy.service.rights import Action, table_resource
 from pinotpy.service.routes import IN_HANDLER, FastRequest, Routes
 
 QUERY_BODY_MAX_BYTES = 4 << 20
+PARAMETERS_MAX = 100
 _TRUE = (True, "true", "True", "TRUE", 1, "1")
 
 
@@ -68,7 +69,10 @@ def _json_object(body: bytes) -> dict[str, Any]:
 
 
 def _parameters(query_string: bytes) -> dict[str, Any]:
-    parsed = parse_qs(query_string.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=100)
+    try:
+        parsed = parse_qs(query_string.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=PARAMETERS_MAX)
+    except ValueError as error:
+        raise UserError(f"a URL may have at most {PARAMETERS_MAX} parameters") from error
     return {name: values[0] for name, values in parsed.items()}
 
 

@@ -56,6 +56,12 @@ class SegmentRegistry:
         with self._lock:
             return dict(self._tables.get(table, {}))
 
+    def num_docs(self, table: str, names: Sequence[str]) -> int:
+        """Docs of the named segments that are here."""
+        with self._lock:
+            here = self._tables.get(table, {})
+            return sum(here[name].num_docs for name in names if name in here)
+
     @contextmanager
     def acquire(self, table: str, names: Sequence[str]) -> Iterator[Acquired]:
         """Hold the named segments while the block runs."""
