@@ -73,7 +73,8 @@ def warm() -> None:
         directory = MemoryDirectory(name)
         build_segment_into(directory, schema, config, [batch], name)
         segments.append(open_segment(directory))
-    numbers = [name for name, data_type in columns.items() if data_type.stored.is_fixed]
+    # Kernels see integers and floats (other widths are other metas, not other code).
+    numbers = [name for name, data_type in columns.items() if data_type in (DataType.INT, DataType.DOUBLE)]
     texts = [text.format(n=prefix + name) for name in numbers for prefix in ("", "raw_") for text in _SQL]
     texts += [text.format(t=name) for name in ("s", "raw_s") for text in _TEXT_SQL]
     statements = [parse_sql(text) for text in texts] + [parse_pql(text) for text in _PQL]

@@ -28,6 +28,9 @@ def run(
     insecure: options.Insecure = False,
     ready_file: options.ReadyFile = None,
 ) -> None:
+    from pinotpy.service.daemon import keep_imports_lean
+
+    keep_imports_lean()
     from pinotpy.broker.service import run_broker
     from pinotpy.config.settings import BrokerSettings
     from pinotpy.config.settings_loading import load_settings

@@ -30,6 +30,9 @@ def run(
     insecure: options.Insecure = False,
     ready_file: options.ReadyFile = None,
 ) -> None:
+    from pinotpy.service.daemon import keep_imports_lean
+
+    keep_imports_lean()
     from pinotpy.config.settings import ControllerSettings
     from pinotpy.config.settings_loading import load_settings
     from pinotpy.controller.service import run_controller
