@@ -42,7 +42,10 @@ do, in lower case. Codes are those of Pinot's QueryErrorCode: clients read them.
 
 from __future__ import annotations
 
+import os
+import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar
 
 
@@ -307,6 +310,27 @@ class OutOfCapacityError(ResourceError):
 
 class MemoryLimitError(QueryExecutionError):
     """The memory budget of a query ended it; the message names the setting."""
+
+
+# --- for readers on other machines ---------------------------------------------------------------------------------
+
+_PATH = re.compile(r"(?<![\w./:])/[\w.+@=-]+(?:/[\w.+@=:,-]+)+/?")
+
+
+@lru_cache(maxsize=256)
+def _is_local_root(name: str) -> bool:
+    # A URL path such as /tables/x stays, a path of this machine goes: its first part is a folder here.
+    return os.path.isdir(f"/{name}")
+
+
+def hide_paths(text: str) -> str:
+    """`text` with absolute paths of this machine cut to their last part."""
+
+    def cut(found: re.Match[str]) -> str:
+        parts = found.group().strip("/").split("/")
+        return f"…/{parts[-1]}" if _is_local_root(parts[0]) else found.group()
+
+    return _PATH.sub(cut, text)
 
 
 # --- across processes ----------------------------------------------------------------------------------------------

@@ -70,7 +70,10 @@ class Dispatcher:
             raise OutOfCapacityError(f"the server answers {self._concurrent_max} queries already: try again later")
         try:
             return self._handler(request, deadline_s, peer)
-        except PinotError:
+        except PinotError as problem:
+            if problem.http_status >= 500:
+                # The caller reads it without paths of this machine; the operator finds all of it here.
+                _log.warning("call failed error=%s code=%d context=%s request_id=%d peer=%s", problem, problem.code, problem.context, head.request_id, peer)
             raise
         except Exception as problem:
             error_id = secrets.token_hex(6)

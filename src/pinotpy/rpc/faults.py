@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import orjson
 
-from pinotpy.errors import PinotError, RemoteError, error_from_code
+from pinotpy.errors import PinotError, RemoteError, error_from_code, hide_paths
 
 # gRPC carries it as trailing metadata, whose limit is 16 KiB in our options.
 FAULT_MAX_BYTES = 6000
@@ -19,10 +19,11 @@ class ServerFaultError(RemoteError):
 
 
 def encode_fault(problem: PinotError) -> bytes:
-    """The error's bytes; what is too long is cut."""
+    """The error's bytes; what is too long is cut, and so are paths of this machine: clients read the message."""
     plain = {key: value for key, value in problem.context.items() if isinstance(value, str | int | float | bool) and len(str(value)) <= 200}
-    context = dict(list(plain.items())[:_CONTEXT_KEYS_MAX])
-    for message, kept in ((problem.message[:_MESSAGE_MAX_CHARS], context), (problem.message[:_MESSAGE_MAX_CHARS], {}), (problem.message[:300], {})):
+    context = {key: hide_paths(value) if isinstance(value, str) else value for key, value in list(plain.items())[:_CONTEXT_KEYS_MAX]}
+    shown = hide_paths(problem.message)
+    for message, kept in ((shown[:_MESSAGE_MAX_CHARS], context), (shown[:_MESSAGE_MAX_CHARS], {}), (shown[:300], {})):
         content = orjson.dumps([problem.code, message, kept])
         if len(content) <= FAULT_MAX_BYTES:
             break

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from pinotpy.clock import Clock
-from pinotpy.errors import PinotError, QueryExecutionError
+from pinotpy.errors import PinotError, QueryExecutionError, hide_paths
 from pinotpy.query.context import QueryContext
 from pinotpy.query.context_codec import decode_context
 from pinotpy.query.control import QueryControl
@@ -24,7 +24,6 @@ from pinotpy.rpc.wire import FLAG_TRACE, ServerRequest, decode_request
 from pinotpy.server.metrics import ServerMetrics
 from pinotpy.server.scheduler import QueryScheduler
 from pinotpy.server.tables.registry import SegmentRegistry
-from pinotpy.service.http_errors import hide_paths
 
 log = logging.getLogger(__name__)
 SLOW_QUERY_MS = 1000

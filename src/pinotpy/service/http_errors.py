@@ -3,41 +3,21 @@
 from __future__ import annotations
 
 import logging
-import os
-import re
 import secrets
-from functools import lru_cache
 from typing import Any
 
 import orjson
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
-from pinotpy.errors import AuthenticationError, PinotError
+from pinotpy.errors import AuthenticationError, PinotError, hide_paths
 from pinotpy.service.errors import LoginThrottledError
 from pinotpy.service.metrics import Metrics
 
 _log = logging.getLogger(__name__)
 
-_PATH = re.compile(r"(?<![\w./:])/[\w.+@=-]+(?:/[\w.+@=:,-]+)+/?")
 _TEXT_MAX_CHARS = 4000
 _FAULTS_SHOWN = 20
-
-
-@lru_cache(maxsize=256)
-def _is_local_root(name: str) -> bool:
-    # A URL path such as /tables/x stays, a path of this machine goes: its first part is a folder here.
-    return os.path.isdir(f"/{name}")
-
-
-def hide_paths(text: str) -> str:
-    """`text` with absolute paths of this machine cut to their last part."""
-
-    def cut(found: re.Match[str]) -> str:
-        parts = found.group().strip("/").split("/")
-        return f"…/{parts[-1]}" if _is_local_root(parts[0]) else found.group()
-
-    return _PATH.sub(cut, text)
 
 
 def error_body(status: int, text: str) -> bytes:
