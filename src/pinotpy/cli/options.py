@@ -55,19 +55,6 @@ def access(user: str | None, password: str | None, token: str | None, ca: Path |
     return Access(auth=token or ((user, password) if user and password else None), ca=ca)
 
 
-def read_json(file: Path) -> dict[str, Any]:
-    """A JSON object from a file; raises UserError with the place of a fault."""
-    try:
-        document = json.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UserError(f"'{file}' cannot be read: {error.strerror}") from error
-    except (ValueError, UnicodeDecodeError) as error:
-        raise UserError(f"'{file}' is not JSON: {error}") from error
-    if not isinstance(document, dict):
-        raise UserError(f"'{file}' must hold a JSON object, found a {type(document).__name__}")
-    return document
-
-
 def print_status(answer: dict[str, Any], as_json: bool) -> None:
     """The answer to a change: its status line, or all of it as JSON."""
     typer.echo(json.dumps(answer, indent=2) if as_json else str(answer.get("status", answer)))

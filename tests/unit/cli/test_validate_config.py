@@ -63,3 +63,18 @@ def test_nothing_to_check_and_files_that_are_not_there(tmp_path: Path, pinotpy: 
     assert pinotpy("validate-config").status == 1
     missing = pinotpy("validate-config", "--schema-file", tmp_path / "none.json")
     assert missing.status == 1 and "none.json" in missing.err and missing.err.count("\n") == 1
+
+
+def test_adding_refuses_what_validating_refuses_before_anything_is_sent(tmp_path: Path, pinotpy: Any) -> None:
+    nobody = ("--controller-url", "http://127.0.0.1:1")
+    twice = write(tmp_path / "twice.json", '{"schemaName": "a", "schemaName": "b"}')
+    schema, faulty = write(tmp_path / "s.json", SCHEMA), write(tmp_path / "t.json", {**CONFIG, "tableIndexConfig": {"invertedIndexColumns": ["nope"]}})
+    for arguments, words in (
+        (("add-schema", "--schema-file", twice), "$.schemaName"),
+        (("add-table", "--table-config-file", twice), "$.schemaName"),
+        (("add-table", "--table-config-file", faulty, "--schema-file", twice), "$.schemaName"),
+        (("add-table", "--table-config-file", faulty, "--schema-file", schema), "invertedIndexColumns[0]"),
+    ):
+        ended = pinotpy(*arguments, *nobody)
+        assert ended.status == 1 and words in ended.err and "127.0.0.1" not in ended.err, ended.err
+    assert "127.0.0.1" in pinotpy("add-schema", "--schema-file", schema, *nobody).err, "a good one is sent"

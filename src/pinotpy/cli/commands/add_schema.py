@@ -22,10 +22,10 @@ def run(
     tls_ca_file: options.ClientCa = None,
     as_json: options.Json = False,
 ) -> None:
+    from pinotpy.cli.documents import read_documents, read_object
     from pinotpy.client.controller import ControllerClient
-    from pinotpy.config.schema import Schema
 
-    document = options.read_json(schema_file)
-    Schema.from_json(document)  # every fault at once, before anything is sent
+    read_documents(schema_file, None).refuse()  # every fault at once, before anything is sent
+    document = read_object(schema_file, "schema")
     with ControllerClient(controller_url, options.access(user, password, auth_token, tls_ca_file)) as client:
         options.print_status(client.add_schema(document, override=override), as_json)

@@ -22,15 +22,12 @@ def run(
     tls_ca_file: options.ClientCa = None,
     as_json: options.Json = False,
 ) -> None:
+    from pinotpy.cli.documents import read_documents, read_object
     from pinotpy.client.controller import ControllerClient
-    from pinotpy.config.schema import Schema
-    from pinotpy.config.table import TableConfig
 
-    config = options.read_json(table_config_file)
-    TableConfig.from_json(config)
-    schema = options.read_json(schema_file) if schema_file else None
-    if schema is not None:
-        Schema.from_json(schema)
+    read_documents(schema_file, table_config_file).refuse()  # every fault of both at once, before anything is sent
+    config = read_object(table_config_file, "table config")
+    schema = read_object(schema_file, "schema") if schema_file else None
     with ControllerClient(controller_url, options.access(user, password, auth_token, tls_ca_file)) as client:
         if schema is not None:
             options.print_status(client.add_schema(schema), as_json)
