@@ -28,7 +28,7 @@ from typing import Any
 from bench.data import SCHEMA, TABLE_CONFIG, chunk
 from bench.http import Connection, load, request_bytes
 from bench.machine import commit_name, machine
-from pinotpy.cli.local_cluster import LocalCluster
+from pinotpy.cli.local_cluster import LocalCluster, free_port
 from pinotpy.client.controller import ControllerClient
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
@@ -84,7 +84,8 @@ def _measure_cluster(scratch: Path, seconds: float, rounds: int, *, with_start: 
         common = ("--zk-address", zookeeper.ready["address"], "--cluster-name", "Fixed")
         controller = start("controller", "start-controller", *common, "--controller-port", "0", "--data-dir", str(scratch / "controller"))
         broker = start("broker", "start-broker", *common, "--broker-port", "0")
-        server = start("server", "start-server", *common, "--server-port", "0", "--server-admin-port", "0", "--data-dir", str(scratch / "server"))
+        # A port of its own: with 0 the server that starts again would be another instance.
+        server = start("server", "start-server", *common, "--server-port", str(free_port()), "--server-admin-port", "0", "--data-dir", str(scratch / "server"))
         url = broker.ready["url"]
         _fill(ControllerClient(controller.ready["url"]), scratch)
         if with_queries:
