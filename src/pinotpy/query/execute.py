@@ -42,7 +42,8 @@ def execute(
     """
     wall, cpu = time.monotonic_ns(), time.thread_time_ns()
     control.check()
-    wanted = [_completed(segment, context, host) for segment in segments]
+    names = [column.name for column in context.columns]
+    wanted = [segment if all(map(segment.has_column, names)) else _completed(segment, context, host) for segment in segments]
     if context.kind is QueryKind.SELECTION and not context.order_by and context.filter is None:
         wanted = _enough(wanted, context.offset + context.limit)
     if context.limit == 0 and (context.dialect is Dialect.SQL or context.kind in (QueryKind.SELECTION, QueryKind.DISTINCT)):
