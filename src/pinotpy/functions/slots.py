@@ -69,14 +69,14 @@ def extremes_plan(argument: Argument, which: tuple[str, ...]) -> Plan:
             return [extremes_of(rows, values, num_rows, is_min=name == "min") for name in which]
 
         return DistributionPlan(collect_decimals)
-    from pinotpy.kernels import updates
+    from pinotpy.kernels import extremes
 
     floating = data_type.stored.is_floating
     blocks = {
-        ("min", False): (updates.min_long, updates.min_long_single),
-        ("max", False): (updates.max_long, updates.max_long_single),
-        ("min", True): (updates.min_double, updates.min_double_single),
-        ("max", True): (updates.max_double, updates.max_double_single),
+        ("min", False): (extremes.min_long, extremes.min_long_single),
+        ("max", False): (extremes.max_long, extremes.max_long_single),
+        ("min", True): (extremes.min_double, extremes.min_double_single),
+        ("max", True): (extremes.max_double, extremes.max_double_single),
     }
     values = Values.DOUBLE if floating else Values.LONG
     instructions = []

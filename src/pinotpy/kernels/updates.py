@@ -3,20 +3,18 @@
 Arguments of the grouped forms: A0 register of groups (u32), A1 register of values, A2 slot (word in the group's row),
 A3 register of flags (u8, 1 = this row does not count) or -1. The `_single` forms ignore A0 and add to row 0.
 
-    slot contents (zero = nothing seen)
+    slot contents (zero = nothing seen; of minima and maxima: extremes.py)
     count_rows              word 0 += 1; the row exists
     count_values            rows without flag
     sum_long                one word; the caller knows that it cannot overflow (sum of |values| of a unit < 2^63)
     sum_wide                low, high words of a 128-bit sum of i64 values
     sum_double              low, high words of the main window of an exact sum (exact_sums.py); the rest is spilled
-    min_long … max_double   ~key or key, as an unsigned number that only grows: see `order_key`
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from numba import int64, njit, types, uint64
 
 from pinotpy.kernels.abi import (
@@ -36,13 +34,12 @@ from pinotpy.kernels.exact_sums import is_outside, spill, split_doubles
 from pinotpy.kernels.memory import V_ADDRESS, V_CAPACITY, reserve_zeroed
 from pinotpy.kernels.result_context import G_CONTROL, G_ROW_WORDS, G_SCRATCH, G_TABLE, SCRATCH_WORDS, context_of, vector_at
 
-_SIGN = np.uint64(1 << 63)
-_NAN_KEY = np.uint64(0x7FF8 << 48) ^ _SIGN
 _LOW_HALF = (1 << 32) - 1
 
 
 @njit(nogil=True, inline="always")
-def _table(context: Any) -> Any:
+def table_of(context: Any) -> Any:
+    """The words of all groups' states, row after row."""
     return words(context[G_TABLE + V_ADDRESS], context[G_TABLE + V_CAPACITY])
 
 
@@ -65,7 +62,7 @@ def _count_values(table: Any, width: Any, slot: Any, groups: Any, skip: Any) -> 
 def count_rows(state_address: int, args_address: int) -> Any:
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
     context = context_of(state)
-    _count_rows(_table(context), uint64(context[G_ROW_WORDS]), register_u32(state, args[A0])[: state[S_SELECTED]])
+    _count_rows(table_of(context), uint64(context[G_ROW_WORDS]), register_u32(state, args[A0])[: state[S_SELECTED]])
     return E_OK
 
 
@@ -73,7 +70,7 @@ def count_rows(state_address: int, args_address: int) -> Any:
 def count_values(state_address: int, args_address: int) -> Any:
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
     context, n = context_of(state), state[S_SELECTED]
-    table, width, slot = _table(context), uint64(context[G_ROW_WORDS]), uint64(args[A0 + 2])
+    table, width, slot = table_of(context), uint64(context[G_ROW_WORDS]), uint64(args[A0 + 2])
     groups = register_u32(state, args[A0])[:n]
     if args[A0 + 3] < 0:
         _count_rows(table[slot:], width, groups)
@@ -85,7 +82,7 @@ def count_values(state_address: int, args_address: int) -> Any:
 @block_function
 def count_rows_single(state_address: int, args_address: int) -> Any:
     state = words(state_address, STATE_WORDS)
-    _table(context_of(state))[0] += state[S_SELECTED]
+    table_of(context_of(state))[0] += state[S_SELECTED]
     return E_OK
 
 
@@ -102,7 +99,7 @@ def count_values_single(state_address: int, args_address: int) -> Any:
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
     n = state[S_SELECTED]
     skipped = _flagged(register_u8(state, args[A0 + 3])[:n]) if args[A0 + 3] >= 0 else 0
-    _table(context_of(state))[args[A0 + 2]] += n - skipped
+    table_of(context_of(state))[args[A0 + 2]] += n - skipped
     return E_OK
 
 
@@ -178,7 +175,7 @@ def sum_long(state_address: int, args_address: int) -> Any:
     if code != E_OK:
         return code
     values = _counting(state, args, context, n)
-    _sum_long(_table(context), uint64(context[G_ROW_WORDS]), uint64(args[A0 + 2]), register_u32(state, args[A0])[:n], values)
+    _sum_long(table_of(context), uint64(context[G_ROW_WORDS]), uint64(args[A0 + 2]), register_u32(state, args[A0])[:n], values)
     return E_OK
 
 
@@ -197,7 +194,7 @@ def sum_long_single(state_address: int, args_address: int) -> Any:
     code = _prepare(context)
     if code != E_OK:
         return code
-    _table(context)[args[A0 + 2]] += _total(_counting(state, args, context, n))
+    table_of(context)[args[A0 + 2]] += _total(_counting(state, args, context, n))
     return E_OK
 
 
@@ -224,7 +221,7 @@ def sum_wide(state_address: int, args_address: int) -> Any:
     if code != E_OK:
         return code
     values = _counting(state, args, context, n)
-    _sum_wide(_table(context), uint64(context[G_ROW_WORDS]), uint64(args[A0 + 2]), register_u32(state, args[A0])[:n], values)
+    _sum_wide(table_of(context), uint64(context[G_ROW_WORDS]), uint64(args[A0 + 2]), register_u32(state, args[A0])[:n], values)
     return E_OK
 
 
@@ -252,7 +249,7 @@ def sum_wide_single(state_address: int, args_address: int) -> Any:
     if code != E_OK:
         return code
     low, high = _halves(_counting(state, args, context, n))
-    _add_halves(_table(context), uint64(args[A0 + 2]), low, high)
+    _add_halves(table_of(context), uint64(args[A0 + 2]), low, high)
     return E_OK
 
 
@@ -287,7 +284,7 @@ def sum_double(state_address: int, args_address: int) -> Any:
     high = words(context[G_SCRATCH + V_ADDRESS] + BLOCK * 8, BLOCK)[:n]
     outside = split_doubles(bits, low, high)
     groups = register_u32(state, args[A0])[:n]
-    _sum_parts(_table(context), uint64(context[G_ROW_WORDS]), uint64(args[A0 + 2]), groups, low, high)
+    _sum_parts(table_of(context), uint64(context[G_ROW_WORDS]), uint64(args[A0 + 2]), groups, low, high)
     return _spill_outside(context, args[A0 + 2], groups, bits, False) if outside != 0 else E_OK
 
 
@@ -313,134 +310,7 @@ def sum_double_single(state_address: int, args_address: int) -> Any:
     high = words(context[G_SCRATCH + V_ADDRESS] + BLOCK * 8, BLOCK)[:n]
     outside = split_doubles(bits, low, high)
     bottom, middle, top = _totals(low, high)
-    table, slot = _table(context), uint64(args[A0 + 2])
+    table, slot = table_of(context), uint64(args[A0 + 2])
     _add_halves(table, slot, bottom, middle)
     table[slot + uint64(1)] += top
     return _spill_outside(context, args[A0 + 2], register_u32(state, 0)[:n], bits, True) if outside != 0 else E_OK
-
-
-# --- extremes ------------------------------------------------------------------------------------------------------
-
-
-@njit(nogil=True, inline="always")
-def order_key(value: Any, is_double: bool) -> Any:
-    """uint64 that orders like the value: i64 by value; doubles (as bits) totally, −0.0 = 0.0, NaN above all."""
-    b = uint64(value)
-    if not is_double:
-        return b ^ _SIGN
-    magnitude = b & ~_SIGN
-    if magnitude > np.uint64(0x7FF << 52):
-        return _NAN_KEY
-    if magnitude == np.uint64(0):
-        return _SIGN
-    return ~b if b >= _SIGN else b | _SIGN
-
-
-@njit(nogil=True)
-def _grow_keys(table: Any, width: Any, slot: Any, groups: Any, values: Any, is_double: bool, is_min: bool) -> None:
-    for i in range(len(groups)):
-        key = order_key(values[i], is_double)
-        if is_min:
-            key = ~key
-        at = uint64(groups[i]) * width + slot
-        if key > uint64(table[at]):
-            table[at] = int64(key)
-
-
-@njit(nogil=True)
-def _grow_keys_flagged(table: Any, width: Any, slot: Any, groups: Any, values: Any, skip: Any, is_double: bool, is_min: bool) -> None:
-    for i in range(len(groups)):
-        key = order_key(values[i], is_double)
-        if is_min:
-            key = ~key
-        at = uint64(groups[i]) * width + slot
-        if skip[i] == 0 and key > uint64(table[at]):
-            table[at] = int64(key)
-
-
-@njit(nogil=True)
-def _largest_key(values: Any, is_double: bool, is_min: bool) -> Any:
-    largest = uint64(0)
-    for i in range(len(values)):
-        key = order_key(values[i], is_double)
-        if is_min:
-            key = ~key
-        largest = max(largest, key)
-    return largest
-
-
-@njit(nogil=True)
-def _largest_key_flagged(values: Any, skip: Any, is_double: bool, is_min: bool) -> Any:
-    largest = uint64(0)
-    for i in range(len(values)):
-        key = order_key(values[i], is_double)
-        if is_min:
-            key = ~key
-        largest = max(largest, uint64(0) if skip[i] else key)
-    return largest
-
-
-@njit(nogil=True)
-def _extreme(state: Any, args: Any, is_double: bool, is_min: bool) -> Any:
-    context, n = context_of(state), state[S_SELECTED]
-    groups, values = register_u32(state, args[A0])[:n], register_i64(state, args[A0 + 1])[:n]
-    table, width, slot = _table(context), uint64(context[G_ROW_WORDS]), uint64(args[A0 + 2])
-    if args[A0 + 3] < 0:
-        _grow_keys(table, width, slot, groups, values, is_double, is_min)
-    else:
-        _grow_keys_flagged(table, width, slot, groups, values, register_u8(state, args[A0 + 3])[:n], is_double, is_min)
-    return E_OK
-
-
-@njit(nogil=True)
-def _extreme_single(state: Any, args: Any, is_double: bool, is_min: bool) -> Any:
-    context, n = context_of(state), state[S_SELECTED]
-    values = register_i64(state, args[A0 + 1])[:n]
-    if args[A0 + 3] < 0:
-        key = _largest_key(values, is_double, is_min)
-    else:
-        key = _largest_key_flagged(values, register_u8(state, args[A0 + 3])[:n], is_double, is_min)
-    table, slot = _table(context), args[A0 + 2]
-    if key > uint64(table[slot]):
-        table[slot] = int64(key)
-    return E_OK
-
-
-@block_function
-def min_long(state_address: int, args_address: int) -> Any:
-    return _extreme(words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS), False, True)
-
-
-@block_function
-def max_long(state_address: int, args_address: int) -> Any:
-    return _extreme(words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS), False, False)
-
-
-@block_function
-def min_double(state_address: int, args_address: int) -> Any:
-    return _extreme(words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS), True, True)
-
-
-@block_function
-def max_double(state_address: int, args_address: int) -> Any:
-    return _extreme(words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS), True, False)
-
-
-@block_function
-def min_long_single(state_address: int, args_address: int) -> Any:
-    return _extreme_single(words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS), False, True)
-
-
-@block_function
-def max_long_single(state_address: int, args_address: int) -> Any:
-    return _extreme_single(words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS), False, False)
-
-
-@block_function
-def min_double_single(state_address: int, args_address: int) -> Any:
-    return _extreme_single(words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS), True, True)
-
-
-@block_function
-def max_double_single(state_address: int, args_address: int) -> Any:
-    return _extreme_single(words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS), True, False)
