@@ -57,7 +57,7 @@ class BrokerLimits:
     response_rows_max: int = 2**31 - 1
     limit_override: bool = False
     case_insensitive: bool = True
-    query_text_bytes_max: int = 1 << 20
+    query_text_bytes_max: int = 2 << 20
     memory_max_bytes: int = 1 << 30
     queries_max: int = 256
     queue_max: int = 1_024

@@ -7,7 +7,7 @@ joined: the controller assigns the tables. Stop: leave the cluster, let running 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from pinotpy import __version__
@@ -28,12 +28,11 @@ from pinotpy.query.partial import PartialResult
 from pinotpy.rpc.grpc_channel import GrpcChannel
 from pinotpy.rpc.security import RpcSecurity
 from pinotpy.rpc.wire import ServerRequest, encode_request
-from pinotpy.service.assembly import Equipment, equip
-from pinotpy.service.daemon import Daemon, Part, run_daemon
+from pinotpy.service.assembly import Equipment, run_assembled
+from pinotpy.service.daemon import Part
 from pinotpy.service.http import build_app
-from pinotpy.service.http_server import HttpServer, serve
+from pinotpy.service.http_server import HttpServer
 from pinotpy.service.joining import await_cluster, connect
-from pinotpy.service.tls import read_pem
 
 # Clients that look brokers up in ZooKeeper leave within about 80 ms.
 NOTICE_S = 0.25
@@ -41,16 +40,7 @@ NOTICE_S = 0.25
 
 def run_broker(settings: BrokerSettings, ready_file: Path | None = None) -> int:
     """Run a broker in this process until it is told to stop; return the exit status."""
-    parts: list[BrokerParts] = []
-
-    def build(daemon: Daemon) -> Sequence[Part]:
-        parts.append(BrokerParts(settings, equip("broker", settings)))
-        return parts[0].parts()
-
-    def facts() -> Mapping[str, object]:
-        return parts[0].facts()
-
-    return run_daemon("broker", build, ready=facts, ready_file=ready_file)
+    return run_assembled(settings, BrokerParts, ready_file)
 
 
 class BrokerParts:
@@ -82,13 +72,8 @@ class BrokerParts:
     # --- start -----------------------------------------------------------------------------------------------------
 
     def _security(self) -> RpcSecurity:
-        pem = read_pem(self.equipment.tls) if self.equipment.tls is not None else None
-        return RpcSecurity(
-            cluster_token=self.equipment.cluster_token,
-            certificate=pem.certificate if pem else None,
-            key=pem.key if pem else None,
-            ca=pem.ca if pem else None,
-        )
+        pem = self.equipment.pem()
+        return RpcSecurity(cluster_token=self.equipment.cluster_token, certificate=pem.certificate, key=pem.key, ca=pem.ca)
 
     def _connect(self) -> None:
         self._store = connect(self.settings)
@@ -135,17 +120,7 @@ class BrokerParts:
             settings=settings.effective,
             body_max_bytes=settings.request_bytes_max,
         )
-        self._http = serve(
-            app,
-            settings.host,
-            settings.port,
-            tls=equipment.tls,
-            insecure=settings.insecure,
-            advertised_host=settings.advertised_host,
-            advertised_port=settings.advertised_port,
-            connections_max=settings.http_connections_max,
-            threads=settings.threads,
-        )
+        self._http = equipment.serve(app, settings.port, advertised_port=settings.advertised_port, threads=settings.threads)
         # Servers tell the queries of two brokers apart by it: with port 0 only the bound port does.
         broker.broker_id = self._instance(self._http.port)
 

@@ -44,6 +44,7 @@ class ProcessSettings(Settings):
     tls_key_file: Path | None = setting(None, "pinotpy.tls.keyFile", about="PEM private key of the certificate.")
     tls_ca_file: Path | None = setting(None, "pinotpy.tls.caFile", about="PEM certificates that other daemons' certificates are checked with.")
     insecure: Flag = setting(False, "pinotpy.insecure", about="Allow an address other than loopback without users file.")
+    audit_file: Path | None = setting(None, "pinotpy.audit.file", about="File of the audit trail; default: among the other log lines.")
     log_level: str = setting("INFO", "pinotpy.log.level", about="DEBUG, INFO, WARNING or ERROR.", pattern="^(DEBUG|INFO|WARNING|ERROR)$")
 
     @property
@@ -118,7 +119,7 @@ class BrokerSettings(ProcessSettings):
     case_insensitive: Flag = setting(
         True, "enable.case.insensitive", "pinot.broker.enable.case.insensitive", about="SQL finds tables and columns without regard to case; PQL never does."
     )
-    query_text_bytes_max: Size = setting(1 * MIB, "pinot.broker.query.maxTextBytes", about="Longest query text.", unit="bytes", ge=1)
+    query_text_bytes_max: Size = setting(2 * MIB, "pinot.broker.query.maxTextBytes", about="Longest query text.", unit="bytes", ge=1, le=2 * MIB)
     queries_max: WholeNumber = setting(256, "pinot.broker.query.maxConcurrent", about="Queries that run at once.", ge=1)
     queue_max: WholeNumber = setting(1_024, "pinot.broker.query.maxWaiting", about="Queries that wait; more are refused with 211.", ge=0)
     server_response_bytes_max: Size = setting(

@@ -42,9 +42,9 @@ from pinotpy.controller.segment_files import SegmentFiles
 from pinotpy.errors import NotLeaderError
 from pinotpy.fs.local import LocalDeepStore
 from pinotpy.names import instance_id
-from pinotpy.service.assembly import Equipment, equip
-from pinotpy.service.daemon import Daemon, Part, run_daemon
-from pinotpy.service.http_server import HttpServer, serve
+from pinotpy.service.assembly import Equipment, run_assembled
+from pinotpy.service.daemon import Part
+from pinotpy.service.http_server import HttpServer
 from pinotpy.service.joining import connect
 
 LOG = logging.getLogger(__name__)
@@ -52,16 +52,7 @@ LOG = logging.getLogger(__name__)
 
 def run_controller(settings: ControllerSettings, ready_file: Path | None = None) -> int:
     """Run a controller in this process until it is told to stop; return the exit status."""
-    built: list[ControllerParts] = []
-
-    def build(daemon: Daemon) -> Sequence[Part]:
-        built.append(ControllerParts(settings, equip("controller", settings)))
-        return built[0].parts()
-
-    def facts() -> Mapping[str, object]:
-        return built[0].facts()
-
-    return run_daemon("controller", build, ready=facts, ready_file=ready_file)
+    return run_assembled(settings, ControllerParts, ready_file)
 
 
 class _NoTransitions:
@@ -138,17 +129,7 @@ class ControllerParts:
             instance=lambda: self.identity.instance,
             client=controller.async_peers,
         )
-        self._http = serve(
-            app,
-            settings.host,
-            settings.port,
-            tls=equipment.tls,
-            insecure=settings.insecure,
-            advertised_host=settings.advertised_host,
-            advertised_port=settings.advertised_port,
-            connections_max=settings.http_connections_max,
-            threads=settings.threads,
-        )
+        self._http = equipment.serve(app, settings.port, advertised_port=settings.advertised_port, threads=settings.threads)
         host, port = settings.advertised_host or settings.host, settings.advertised_port or self._http.port
         self.identity.url, self.identity.instance = self._http.url, instance_id("Controller", host, port)
         equipment.metrics.watch("pinotControllerLeader", lambda: float(controller.is_leader()))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -36,12 +36,11 @@ from pinotpy.server.tables.fetcher import ControllerFetcher, DownloadLimits
 from pinotpy.server.tables.registry import SegmentRegistry
 from pinotpy.server.tables.store import SegmentStore
 from pinotpy.server.transitions import SegmentTransitions
-from pinotpy.service.assembly import Equipment, equip
-from pinotpy.service.daemon import Daemon, Part, run_daemon
+from pinotpy.service.assembly import Equipment, run_assembled
+from pinotpy.service.daemon import Part
 from pinotpy.service.http import build_app
-from pinotpy.service.http_server import HttpServer, serve
+from pinotpy.service.http_server import HttpServer
 from pinotpy.service.joining import await_cluster, connect
-from pinotpy.service.tls import read_pem
 
 log = logging.getLogger(__name__)
 # Brokers leave a server within about 80 ms of its shutdownInProgress; queries routed before that still come.
@@ -50,16 +49,7 @@ NOTICE_S = 0.25
 
 def run_server(settings: ServerSettings, ready_file: Path | None = None) -> int:
     """Run a server in this process until it is told to stop; return the exit status."""
-    parts: list[ServerParts] = []
-
-    def build(daemon: Daemon) -> Sequence[Part]:
-        parts.append(ServerParts(settings, equip("server", settings)))
-        return parts[0].parts()
-
-    def facts() -> Mapping[str, object]:
-        return parts[0].facts()
-
-    return run_daemon("server", build, ready=facts, ready_file=ready_file)
+    return run_assembled(settings, ServerParts, ready_file)
 
 
 class ServerParts:
@@ -125,13 +115,8 @@ class ServerParts:
 
     def _start_rpc(self) -> None:
         settings, equipment = self.settings, self.equipment
-        pem = read_pem(equipment.tls) if equipment.tls is not None else None
-        security = RpcSecurity(
-            cluster_token=equipment.cluster_token,
-            certificate=pem.certificate if pem else None,
-            key=pem.key if pem else None,
-            ca=pem.ca if pem else None,
-        )
+        pem = equipment.pem()
+        security = RpcSecurity(cluster_token=equipment.cluster_token, certificate=pem.certificate, key=pem.key, ca=pem.ca)
         concurrent = settings.queries_max + min(settings.queue_max, 48)
         self._rpc = RpcServer(self._queries.handle, self._queries.cancel, host=settings.host, port=settings.port, security=security, concurrent_max=concurrent)
         self._rpc.start()
@@ -147,15 +132,7 @@ class ServerParts:
             settings=settings.effective,
             body_max_bytes=settings.request_bytes_max,
         )
-        self._http = serve(
-            app,
-            settings.host,
-            settings.admin_port,
-            tls=equipment.tls,
-            insecure=settings.insecure,
-            advertised_host=settings.advertised_host,
-            connections_max=settings.http_connections_max,
-        )
+        self._http = equipment.serve(app, settings.admin_port)
 
     def _join(self) -> None:
         assert self._store is not None and self._rpc is not None and self._http is not None

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import ssl
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
 
 from pinotpy.clock import Clock, SystemClock
 from pinotpy.config.settings import ProcessSettings
 from pinotpy.service.access import CLUSTER_TOKEN_HEADER, AccessControl, AllowAll, UsersFileAccess, read_cluster_token
-from pinotpy.service.http_server import check_query_binding
+from pinotpy.service.daemon import Daemon, Part, run_daemon
+from pinotpy.service.http import HttpApp
+from pinotpy.service.http_server import THREADS, HttpServer, check_query_binding, serve
 from pinotpy.service.logs import configure_logs
 from pinotpy.service.metric_catalogue import METRICS_BY_ROLE
 from pinotpy.service.metrics import Metrics
-from pinotpy.service.tls import TlsFiles, client_context
+from pinotpy.service.tls import TlsFiles, TlsPem, client_context, read_pem
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +47,54 @@ class Equipment:
         # authorities takes as long as joining the cluster.
         return client_context(self.tls) if self.tls is not None else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
+    def pem(self) -> TlsPem:
+        """The TLS files' content, all None without TLS. Raises StartError."""
+        return read_pem(self.tls) if self.tls is not None else TlsPem(None, None, None, False)
+
+    def serve(self, app: HttpApp, port: int, *, advertised_port: int | None = None, threads: int = THREADS) -> HttpServer:
+        """Serve `app` on the settings' host; see `http_server.serve`."""
+        settings = self.settings
+        return serve(
+            app,
+            settings.host,
+            port,
+            tls=self.tls,
+            insecure=settings.insecure,
+            advertised_host=settings.advertised_host,
+            advertised_port=advertised_port,
+            connections_max=settings.http_connections_max,
+            threads=threads,
+        )
+
+
+class Assembled(Protocol):
+    """A daemon put together: its parts in the order of their start, and what its ready line shows."""
+
+    def parts(self) -> Sequence[Part]: ...
+
+    def facts(self) -> Mapping[str, object]: ...
+
+
+SettingsT = TypeVar("SettingsT", bound=ProcessSettings)
+
+
+def run_assembled(settings: SettingsT, assemble: Callable[[SettingsT, Equipment], Assembled], ready_file: Path | None) -> int:
+    """Run the daemon of these settings in this process until it is told to stop; return the exit status."""
+    assembled: list[Assembled] = []
+
+    def build(daemon: Daemon) -> Sequence[Part]:
+        assembled.append(assemble(settings, equip(settings.role, settings)))
+        return assembled[0].parts()
+
+    def facts() -> Mapping[str, object]:
+        return assembled[0].facts()
+
+    return run_daemon(settings.role, build, ready=facts, ready_file=ready_file)
+
 
 def equip(role: str, settings: ProcessSettings) -> Equipment:
     """Make the parts; sets up the process' logging. Raises StartError (bad files, bad users file)."""
-    configure_logs(level=settings.log_level)
+    configure_logs(level=settings.log_level, audit_file=settings.audit_file)
     token = read_cluster_token(settings.cluster_token_file) if settings.cluster_token_file else None
     clock = SystemClock()
     if role == "server":

@@ -13,8 +13,10 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from pinotpy.config.settings import BrokerSettings
 from pinotpy.service import audit, logs
 from pinotpy.service import metrics as metrics_module
+from pinotpy.service.assembly import equip
 from pinotpy.service.logs import configure_logs, escape, key_values, mask_secrets, request_id_var
 from pinotpy.service.metric_catalogue import METRICS_BY_ROLE, SERVER_METRICS
 from pinotpy.service.metrics import Metric, MetricKind, Metrics
@@ -199,3 +201,10 @@ def test_the_audit_trail_has_a_file_of_its_own(stream: io.StringIO, tmp_path: Pa
     (line,) = file.read_text().splitlines()
     assert json.loads(line)["principal"] == "a\nb" and json.loads(line)["event"] == "denied"
     assert stream.getvalue() == "" and stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def test_a_daemons_settings_name_the_audit_file(stream: io.StringIO, tmp_path: Path) -> None:
+    file = tmp_path / "audit.jsonl"
+    equip("broker", BrokerSettings(audit_file=file))
+    audit.record("change", principal="p", action="WRITE", resource="r", method="PUT", path="/x", peer="10.0.0.1", status=200, request_id="r")
+    assert json.loads(file.read_text())["event"] == "change"
