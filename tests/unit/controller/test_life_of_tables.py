@@ -242,6 +242,21 @@ def test_everybody_sees_and_does_what_they_may(start: Callable[..., Harness], se
     assert harness.files() == [next(file for file in harness.files() if file.startswith("store/segments/parts/parts_0/"))]
 
 
+def test_replicas_in_error_are_reset_and_no_others(harness: Harness, segment: Builder) -> None:
+    harness.add_parts()
+    for name in ("parts_0", "parts_1"):
+        assert harness.upload(segment(name=name), tableName="parts").status_code == 200
+    server = "Server_localhost_8098"
+    harness.set_external_view("parts_OFFLINE", {"parts_0": {server: "ERROR"}, "parts_1": {server: "ONLINE"}})
+    before = len(harness.messages(server))
+    assert harness.http.post("/segments/parts/reset").json() == {"status": "Successfully reset 1 replicas of table: parts_OFFLINE"}
+    (message,) = harness.messages(server)[before:]
+    assert (message["PARTITION_NAME"], message["FROM_STATE"], message["TO_STATE"]) == ("parts_0", "ERROR", "OFFLINE")
+    assert "reset 0 replicas of segment: parts_1" in harness.http.post("/segments/parts/parts_1/reset").json()["status"]
+    assert harness.http.post("/segments/parts/nope/reset").status_code == 404
+    assert harness.http.post("/segments/none/reset").status_code == 404
+
+
 # --- queries through the controller ----------------------------------------------------------------------------------
 
 

@@ -1,4 +1,4 @@
-"""REST of segments: lists, records, downloads, reloads, deletes."""
+"""REST of segments: lists, records, downloads, reloads, resets, deletes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import orjson
 from fastapi import Query
 from fastapi.responses import StreamingResponse
 
-from pinotpy.controller import deletion, reload
+from pinotpy.controller import deletion, reload, reset
 from pinotpy.controller.api.answers import java_list, success, table_type_of
 from pinotpy.controller.api.bodies import RawBody
 from pinotpy.controller.catalog import states_by_server
@@ -118,6 +118,18 @@ def segment_routes(controller: Controller) -> Routes:
         half = _half_with_segment(controller, tableName, segmentName)
         job = reload.reload_segment(controller, half, segmentName, force_download=forceDownload)
         return success(f"Submitted reload job id: {job.job_id}, sent {job.num_messages} reload messages.")
+
+    @routes.post("/segments/{tableName}/reset", Action.WRITE, table("tableName"), summary="Replicas in ERROR try again, of all segments of a table")
+    def reset_all(tableName: str, type: str | None = TYPE) -> dict[str, Any]:
+        halves = _halves(controller, tableName, type)
+        asked = sum(reset.reset_segments(controller, half) for half in halves)
+        return success(f"Successfully reset {asked} replicas of table: {', '.join(halves)}")
+
+    @routes.post("/segments/{tableName}/{segmentName}/reset", Action.WRITE, table("tableName"), summary="Replicas of a segment in ERROR try again")
+    def reset_one(tableName: str, segmentName: str) -> dict[str, Any]:
+        half = _half_with_segment(controller, tableName, segmentName)
+        asked = reset.reset_segments(controller, half, segmentName)
+        return success(f"Successfully reset {asked} replicas of segment: {segmentName} of table: {half}")
 
     @routes.delete(
         "/segments/{tableName}/{segmentName}", Action.WRITE, table("tableName"), summary="Delete one segment; one that does not exist is deleted already"
