@@ -127,6 +127,28 @@ def test_contradicting_credentials_and_unreadable_files_are_refused(pinotpy: Any
         assert ended.status == 1 and words in ended.err and ended.err.startswith("pinotpy: "), ended
 
 
+def test_options_of_every_daemon_and_its_own_reach_its_settings(pinotpy: Any, tmp_path: Path) -> None:
+    config = tmp_path / "own.properties"
+    config.write_text("pinotpy.http.maxConnections=0\n")
+    for role in ("controller", "broker", "server"):
+        ended = pinotpy(
+            f"start-{role}", f"--{role}-port", "-1", "--advertised-port", "70000", "--tls-cert-file", str(tmp_path / "c.pem"), "--config-file", str(config)
+        )
+        assert ended.status == 1, ended
+        for name in ("--port", "--advertised-port", "pinotpy.http.maxConnections"):
+            assert name in ended.err, (role, ended.err)
+        ended = pinotpy(f"start-{role}", "--tls-cert-file", str(tmp_path / "c.pem"))
+        assert ended.status == 1 and "pinotpy.tls.keyFile" in ended.err, ended
+
+
+def test_options_of_a_client_come_from_the_environment_too(pinotpy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    port = free_port()
+    monkeypatch.setenv("PINOTPY_CONTROLLER_URL", f"http://127.0.0.1:{port}")
+    assert str(port) in pinotpy("delete-table", "--table-name", "t").err
+    monkeypatch.setenv("PINOTPY_USER", "alice")
+    assert "--password" in pinotpy("delete-table", "--table-name", "t").err
+
+
 # --- a toy daemon --------------------------------------------------------------------------------------------------
 
 ANSWER = {

@@ -7,29 +7,21 @@ from typing import Any
 
 import typer
 
-from pinotpy.cli import options
+from pinotpy.cli.option_groups import ControllerOptions, controller_options, takes
 
 NAME = "show-cluster-info"
 
 
-def run(
-    controller_url: options.ControllerUrl = options.DEFAULT_CONTROLLER,
-    user: options.AuthUser = None,
-    password: options.AuthPassword = None,
-    auth_token: options.AuthToken = None,
-    tls_ca_file: options.ClientCa = None,
-    as_json: options.Json = False,
-) -> None:
-    from pinotpy.client.controller import ControllerClient
-
-    with ControllerClient(controller_url, options.access(user, password, auth_token, tls_ca_file)) as client:
+@takes(controller_options)
+def run(common: ControllerOptions) -> None:
+    with common.client() as client:
         found: dict[str, Any] = {"instances": [client.instance(name) for name in client.instances()], "tables": {}}
         for table in client.tables():
             ideal, view = client.ideal_state(table), client.external_view(table)
             for kind, segments in ideal.items():
                 if segments is not None:
                     found["tables"][f"{table}_{kind}"] = _replicas(segments, (view.get(kind) or {}))
-    if as_json:
+    if common.as_json:
         typer.echo(json.dumps(found, indent=2))
         return
     from rich.console import Console

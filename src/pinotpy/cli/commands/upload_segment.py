@@ -8,34 +8,29 @@ from typing import Annotated
 
 import typer
 
-from pinotpy.cli import options
+from pinotpy.cli.option_groups import ControllerOptions, controller_options, takes
 from pinotpy.errors import UserError
 
 NAME = "upload-segment"
 
 
+@takes(controller_options)
 def run(
+    common: ControllerOptions,
     segment_dir: Annotated[Path, typer.Option("--segment-dir", help="segment, archive, or folder of these", exists=True)],
     table_name: Annotated[str, typer.Option("--table-name", help="table that they belong to")],
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="wait until all replicas serve them")] = True,
     timeout_s: Annotated[float, typer.Option("--timeout-s", help="longest wait")] = 120.0,
-    controller_url: options.ControllerUrl = options.DEFAULT_CONTROLLER,
-    user: options.AuthUser = None,
-    password: options.AuthPassword = None,
-    auth_token: options.AuthToken = None,
-    tls_ca_file: options.ClientCa = None,
-    as_json: options.Json = False,
 ) -> None:
     from rich.progress import Progress
 
-    from pinotpy.client.controller import ControllerClient
     from pinotpy.segment.archive import pack_segment
 
     sources = segment_sources(segment_dir)
     with (
-        ControllerClient(controller_url, options.access(user, password, auth_token, tls_ca_file)) as client,
+        common.client() as client,
         tempfile.TemporaryDirectory() as scratch,
-        Progress(disable=as_json) as progress,
+        Progress(disable=common.as_json) as progress,
     ):
         task = progress.add_task("uploading", total=len(sources))
         for source in sources:
@@ -45,14 +40,14 @@ def run(
                 pack_segment(source, archive)
             answer = client.upload_segment(archive, table_name)
             progress.advance(task)
-            if as_json:
-                options.print_status(answer, as_json)
+            if common.as_json:
+                common.print_status(answer)
             if archive is not source:
                 archive.unlink()
         if wait:
             loading = progress.add_task("loading", total=None)
             client.wait_until_online(table_name, timeout_s=timeout_s, progress=lambda done, every: progress.update(loading, completed=done, total=every))
-    if not as_json:
+    if not common.as_json:
         typer.echo(f"{len(sources)} segments of table {table_name} uploaded{' and online' if wait else ''}")
 
 

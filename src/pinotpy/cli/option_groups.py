@@ -1,0 +1,116 @@
+"""Options that several commands take as one value: those of every daemon, those of every client of a controller.
+
+@takes(daemon_options)
+def run(common: DaemonOptions, broker_port: …) -> None: …
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pinotpy.cli import options
+
+if TYPE_CHECKING:
+    from pinotpy.client.controller import ControllerClient
+    from pinotpy.config.settings_loading import Settings
+
+    SettingsT = TypeVar("SettingsT", bound=Settings)
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonOptions:
+    """What every daemon is started with. `common`: settings that all roles have, None where not given."""
+
+    config_file: Path | None
+    ready_file: Path | None
+    common: dict[str, Any]
+
+    def settings(self, kind: type[SettingsT], **own: Any) -> SettingsT:
+        """The settings of a role, with these options and the role's own on top."""
+        from pinotpy.config.settings_loading import load_settings
+
+        return load_settings(kind, self.config_file, {**own, **self.common})
+
+
+def daemon_options(
+    zk_address: options.ZkAddress = None,
+    cluster_name: options.ClusterName = None,
+    config_file: options.ConfigFile = None,
+    advertised_host: options.AdvertisedHost = None,
+    advertised_port: options.AdvertisedPort = None,
+    auth_users_file: options.UsersFile = None,
+    cluster_token_file: options.ClusterTokenFile = None,
+    tls_cert_file: options.TlsCert = None,
+    tls_key_file: options.TlsKey = None,
+    tls_ca_file: options.TlsCa = None,
+    insecure: options.Insecure = False,
+    ready_file: options.ReadyFile = None,
+) -> DaemonOptions:
+    """Options of start-controller, start-broker and start-server."""
+    common = {
+        "zk_address": zk_address,
+        "cluster_name": cluster_name,
+        "advertised_host": advertised_host,
+        "advertised_port": advertised_port,
+        "auth_users_file": auth_users_file,
+        "cluster_token_file": cluster_token_file,
+        "tls_cert_file": tls_cert_file,
+        "tls_key_file": tls_key_file,
+        "tls_ca_file": tls_ca_file,
+        "insecure": insecure or None,
+    }
+    return DaemonOptions(config_file, ready_file, common)
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerOptions:
+    """Which controller a command speaks to, and how it answers."""
+
+    client: Callable[[], ControllerClient]
+    as_json: bool
+
+    def print_status(self, answer: dict[str, Any]) -> None:
+        """The answer to a change: its status line, or all of it as JSON."""
+        options.print_status(answer, self.as_json)
+
+
+def controller_options(
+    controller_url: options.ControllerUrl = options.DEFAULT_CONTROLLER,
+    user: options.AuthUser = None,
+    password: options.AuthPassword = None,
+    auth_token: options.AuthToken = None,
+    tls_ca_file: options.ClientCa = None,
+    as_json: options.Json = False,
+) -> ControllerOptions:
+    """Options of commands that call a controller."""
+
+    def client() -> ControllerClient:
+        from pinotpy.client.controller import ControllerClient
+
+        return ControllerClient(controller_url, options.access(user, password, auth_token, tls_ca_file))
+
+    return ControllerOptions(client, as_json)
+
+
+def takes(group: Callable[..., Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """The command takes, behind its own options, those of `group`, and gets what `group` makes of them as its first argument."""
+    shared = inspect.signature(group, eval_str=True).parameters
+
+    def decorate(run: Callable[..., None]) -> Callable[..., None]:
+        _, *own = inspect.signature(run, eval_str=True).parameters.values()
+
+        def command(**values: Any) -> None:
+            made = group(**{name: values.pop(name) for name in shared})
+            run(made, **values)
+
+        # What Typer reads.
+        parameters = [*own, *shared.values()]
+        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        return command
+
+    return decorate
