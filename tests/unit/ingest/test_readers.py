@@ -119,6 +119,8 @@ def test_a_wrong_reader_config_is_refused(tmp_path: Path, config: dict[str, Any]
 def test_csv_faults_name_file_and_row(tmp_path: Path) -> None:
     with pytest.raises(DecodeError, match=r"bad\.csv' row 2 column 'a': not UTF-8"):
         read(write(tmp_path, "bad.csv", b"a\nok\n\xff\n"), text("a"))
+    with pytest.raises(DecodeError, match="none of the schema's columns, found 'a;b', expected some of a; check the header and the delimiter"):
+        read(write(tmp_path, "other.csv", "a;b\n1;2\n"), text("a"))
     with pytest.raises(DecodeError, match="'a' stand more than once"):
         read(write(tmp_path, "twice.csv", "a,a\n1,2\n"), text("a"))
     with pytest.raises(DecodeError, match="row 2 column 'a'"):

@@ -124,6 +124,13 @@ def read(file: InputFile, columns: Sequence[ReaderColumn], config: Mapping[str, 
         if not buffered.peek(1):
             return
         wanted = [column for column in columns if column.name in names]
+        if columns and not wanted:
+            shown = ", ".join(repr(name[:60]) for name in names[:5])
+            raise file.broken(
+                f"the header has none of the schema's columns, found {shown}{' …' if len(names) > 5 else ''}, expected some of "
+                f"{', '.join(column.name for column in columns[:5])}; check the header and the delimiter (now {settings.effective_delimiter!r})",
+                row=0,
+            )
         skipped: list[int] = []
         reader = _open(file, buffered, settings, names, wanted, skipped, reject)
         next_row = 1
