@@ -95,6 +95,11 @@ class Broker:
     def __post_init__(self) -> None:
         self.admission = Admission(running_max=self.limits.queries_max, waiting_max=self.limits.queue_max)
 
+    def num_quarantined(self) -> int:
+        """Servers that are asked last at present."""
+        now_ns = self.clock.monotonic_ns()
+        return sum(until > now_ns for until in list(self.quarantine.values()))
+
 
 QUARANTINE_NS = 2_000_000_000
 # A server ends a query at its deadline and says so; only one that does not even say that is "not responding".

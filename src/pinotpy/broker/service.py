@@ -76,7 +76,7 @@ class BrokerParts:
         return RpcSecurity(cluster_token=self.equipment.cluster_token, certificate=pem.certificate, key=pem.key, ca=pem.ca)
 
     def _connect(self) -> None:
-        self._store = connect(self.settings)
+        self._store = connect(self.settings, self.equipment.metrics)
         await_cluster(self._store, self._paths, self.equipment.clock, self.settings.zk_connect_timeout_ms / 1000)
 
     def _watch(self) -> None:
@@ -111,6 +111,8 @@ class BrokerParts:
             clock=equipment.clock,
             metrics=BrokerMetrics(equipment.metrics),
         )
+        equipment.metrics.watch("routedTables", lambda: float(len(catalog.tables())))
+        equipment.metrics.watch("unhealthyServers", lambda: float(broker.num_quarantined()))
         app = build_app(
             "broker",
             [*query.routes(broker), *debug.routes(catalog)],

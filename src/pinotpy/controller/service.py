@@ -96,7 +96,7 @@ class ControllerParts:
     # --- start -----------------------------------------------------------------------------------------------------
 
     def _connect(self) -> None:
-        self._store = connect(self.settings)
+        self._store = connect(self.settings, self.equipment.metrics)
         create_cluster(self._store, self._paths)
 
     def _start_rest(self) -> None:
@@ -175,6 +175,8 @@ class ControllerParts:
         election = LeaderElection(self._store, self._paths, self.identity.instance, clock=clock, version=__version__)
         full_period_s = self.settings.reconcile_interval_ms / 1000
         self._pipeline = TransitionPipeline(self._store, self._paths, election, source=self.identity.instance, clock=clock, full_period_s=full_period_s)
+        counts = self._pipeline.counts
+        self.equipment.metrics.watch("transitionMessagesSent", lambda: float(counts.messages_sent))
         self._election = election
         election.step()
         self._pipeline.start()

@@ -31,6 +31,14 @@ class ServerMetrics:
         if number:
             self._metrics.count("numMissingSegments", number, table=table)
 
+    def refused(self) -> None:
+        """Too many queries ran and waited already."""
+        self._metrics.count("queriesRefused")
+
+    def waited_too_long(self) -> None:
+        """A query's time was up before it ran."""
+        self._metrics.count("schedulingTimeoutExceptions")
+
     def table_holds(self, table: str, num_segments: int, num_docs: int) -> None:
         """The segments of a table changed."""
         self._metrics.set("segmentCount", num_segments, table=table)

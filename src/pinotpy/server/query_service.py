@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from pinotpy.clock import Clock
-from pinotpy.errors import PinotError, QueryExecutionError, hide_paths
+from pinotpy.errors import OutOfCapacityError, PinotError, QueryExecutionError, QueryTimeoutError, hide_paths
 from pinotpy.query.context import QueryContext
 from pinotpy.query.context_codec import decode_context
 from pinotpy.query.control import QueryControl
@@ -98,6 +98,12 @@ class QueryService:
         try:
             with self._scheduler.slot(deadline_ns, is_small=self._is_small(request)):
                 partial = self._execute(request, control)
+        except OutOfCapacityError:
+            self._metrics.refused()
+            raise
+        except QueryTimeoutError:
+            self._metrics.waited_too_long()  # one that ran into its deadline is a partial result
+            raise
         finally:
             with self._lock:
                 self._running.pop(key, None)
@@ -156,6 +162,7 @@ class QueryService:
 
     def _report(self, request: ServerRequest, partial: PartialResult, took_ms: float) -> None:
         statistics = partial.statistics
+        self._metrics.segments_missing(request.table_name_with_type, len(partial.missing_segments))
         self._metrics.query_done(request.table_name_with_type, took_ms, statistics, failed=bool(partial.exceptions))
         if partial.exceptions or took_ms >= SLOW_QUERY_MS:
             log.info(

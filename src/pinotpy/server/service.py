@@ -97,7 +97,7 @@ class ServerParts:
         return QueryService(self.registry, scheduler, limits, self.equipment.clock, self.metrics, self._kernels, host)
 
     def _connect(self) -> None:
-        self._store = connect(self.settings)
+        self._store = connect(self.settings, self.equipment.metrics)
         await_cluster(self._store, self._paths, self.equipment.clock, self.settings.zk_connect_timeout_ms / 1000)
 
     def _open_store(self) -> None:

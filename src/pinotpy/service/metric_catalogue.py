@@ -21,19 +21,11 @@ BROKER_METRICS: tuple[Metric, ...] = (
     *COMMON_METRICS,
     Metric("queries", _COUNTER, "queries", "queries received", _TABLE),
     Metric("queryTotalTime", _HISTOGRAM, "seconds", "time from text to answer", _TABLE),
-    Metric("requestCompilation", _HISTOGRAM, "seconds", "time to parse and compile"),
-    Metric("queryRouting", _HISTOGRAM, "seconds", "time to route and prune"),
-    Metric("scatterGather", _HISTOGRAM, "seconds", "time to ask the servers"),
-    Metric("reduce", _HISTOGRAM, "seconds", "time to reduce and write the answer"),
     Metric("requestCompilationExceptions", _COUNTER, "queries", "queries that did not parse or compile"),
     Metric("resourceMissingExceptions", _COUNTER, "queries", "queries on tables that this broker does not know"),
     Metric("queryValidationExceptions", _COUNTER, "queries", "queries refused by validation"),
-    Metric("noServerFoundExceptions", _COUNTER, "queries", "queries without any server to ask", _TABLE),
     Metric("requestSendExceptions", _COUNTER, "calls", "calls to servers that could not be sent", _TABLE),
     Metric("responseFetchExceptions", _COUNTER, "calls", "calls to servers that broke or timed out", _TABLE),
-    Metric("dataTableDeserializationExceptions", _COUNTER, "answers", "answers of servers that could not be read"),
-    Metric("responseMergeExceptions", _COUNTER, "queries", "answers that could not be merged"),
-    Metric("serverCallRetries", _COUNTER, "calls", "calls repeated on another replica", _TABLE),
     Metric("brokerResponsesWithProcessingExceptions", _COUNTER, "answers", "answers with exceptions", _TABLE),
     Metric("brokerResponsesWithPartialServersResponded", _COUNTER, "answers", "answers without all servers", _TABLE),
     Metric("brokerResponsesWithNumGroupsLimitReached", _COUNTER, "answers", "answers cut by the groups limit", _TABLE),
@@ -41,9 +33,8 @@ BROKER_METRICS: tuple[Metric, ...] = (
     Metric("entriesScannedInFilter", _COUNTER, "entries", "entries read by filters", _TABLE),
     Metric("entriesScannedPostFilter", _COUNTER, "entries", "entries read after filters", _TABLE),
     Metric("totalServerResponseSize", _COUNTER, "bytes", "bytes of the answers of servers"),
-    Metric("queryQuotaExceeded", _COUNTER, "queries", "queries over the quota of their table", _TABLE),
     Metric("noServingHostForSegment", _COUNTER, "segments", "segments without a living replica", _TABLE),
-    Metric("unhealthyServers", _GAUGE, "servers", "servers that do not answer at present"),
+    Metric("unhealthyServers", _GAUGE, "servers", "servers that refused a connection a moment ago and are asked last"),
     Metric("routedTables", _GAUGE, "tables", "tables that this broker serves"),
 )
 
@@ -51,12 +42,6 @@ SERVER_METRICS: tuple[Metric, ...] = (
     *COMMON_METRICS,
     Metric("queries", _COUNTER, "queries", "queries received", _TABLE),
     Metric("totalQueryTime", _HISTOGRAM, "seconds", "time from request to answer", _TABLE),
-    Metric("schedulerWait", _HISTOGRAM, "seconds", "time waited for a thread"),
-    Metric("segmentPruning", _HISTOGRAM, "seconds", "time to prune segments"),
-    Metric("queryPlanExecution", _HISTOGRAM, "seconds", "time to plan and run"),
-    Metric("responseSerialization", _HISTOGRAM, "seconds", "time to write the answer's bytes"),
-    Metric("requestDeserializationExceptions", _COUNTER, "requests", "requests that could not be read"),
-    Metric("responseSerializationExceptions", _COUNTER, "answers", "answers that could not be written"),
     Metric("schedulingTimeoutExceptions", _COUNTER, "queries", "queries whose time was up before they ran"),
     Metric("queryExecutionExceptions", _COUNTER, "queries", "queries that failed while running", _TABLE),
     Metric("queriesRefused", _COUNTER, "queries", "queries refused because too many ran already"),
@@ -72,7 +57,6 @@ SERVER_METRICS: tuple[Metric, ...] = (
     Metric("deletedSegmentCount", _COUNTER, "segments", "segments dropped", _TABLE),
     Metric("segmentDownloadFailures", _COUNTER, "segments", "segments that could not be fetched", _TABLE),
     Metric("segmentLoadFailures", _COUNTER, "segments", "segments that could not be opened", _TABLE),
-    Metric("reloadFailures", _COUNTER, "segments", "reloads that failed", _TABLE),
     Metric("refreshFailures", _COUNTER, "segments", "refreshes that failed", _TABLE),
 )
 
@@ -94,7 +78,7 @@ CONTROLLER_METRICS: tuple[Metric, ...] = (
     Metric("controllerTableAddError", _COUNTER, "requests", "table creations refused or failed"),
     Metric("controllerPeriodicTaskRun", _COUNTER, "runs", "runs of periodic tasks", ("task",)),
     Metric("controllerPeriodicTaskError", _COUNTER, "runs", "runs of periodic tasks that failed", ("task",)),
-    Metric("transitionMessagesSent", _COUNTER, "messages", "state transition messages written"),
+    Metric("transitionMessagesSent", _GAUGE, "messages", "state transition messages written since this controller started"),
 )
 
 METRICS_BY_ROLE: dict[str, tuple[Metric, ...]] = {"broker": BROKER_METRICS, "server": SERVER_METRICS, "controller": CONTROLLER_METRICS}

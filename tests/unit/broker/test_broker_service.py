@@ -28,6 +28,9 @@ def test_with_port_0_the_brokers_id_has_the_bound_port_and_its_threads_are_bound
         assert answer["brokerId"] == f"Broker_127.0.0.1_{parts._http.port}"
         assert answer["requestId"].startswith(answer["brokerId"])
 
+        shown = httpx.get(f"{parts._http.url}/metrics", trust_env=False).text
+        assert "pinot_broker_routedTables 0.0" in shown and "pinot_broker_unhealthyServers 0.0" in shown
+
         together = threading.Barrier(3, timeout=5.0)
 
         def work() -> str:

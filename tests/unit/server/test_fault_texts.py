@@ -10,8 +10,10 @@ import pyarrow as pa
 import pytest
 from in_process import InProcessCluster
 
+from pinotpy.clock import SystemClock
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
+from pinotpy.server.scheduler import QueryScheduler
 
 SCHEMA = Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": [{"name": "s", "dataType": "STRING"}]})
 CONFIG = TableConfig.from_json(
@@ -60,3 +62,27 @@ def test_an_answer_over_the_servers_limit_is_refused_with_the_setting(tmp_path: 
     assert [error["errorCode"] for error in refused] == [200]
     assert "pinot.server.grpc.maxResponseBytes" in refused[0]["message"]
     assert len(fits["resultTable"]["rows"]) == 500
+
+
+def test_what_a_server_refuses_or_lacks_is_counted(tmp_path: Path) -> None:
+    cluster = InProcessCluster(tmp_path)
+    cluster.add_table(SCHEMA, CONFIG, [[pa.RecordBatch.from_pydict({"s": pa.array(["a"])})]])
+    (service,) = cluster.services.values()
+    (registry,) = cluster.registries.values()
+    clock = SystemClock()
+    text = "SELECT s FROM t"
+
+    def counted(name: str) -> float:
+        lines = service._metrics._metrics.render().decode().splitlines()
+        return sum(float(line.split()[-1]) for line in lines if line.startswith(f"pinot_server_{name}_total"))
+
+    usual = service._scheduler
+    service._scheduler = QueryScheduler(clock, concurrent_max=0, queue_max=0)
+    assert [error["errorCode"] for error in cluster.sql(text)["exceptions"]] == [211]
+    service._scheduler = QueryScheduler(clock, concurrent_max=0, queue_max=1)
+    assert [error["errorCode"] for error in cluster.sql(text, query_options="timeoutMs=30")["exceptions"]] == [250]
+    service._scheduler = usual
+    registry.remove("t_OFFLINE", "t_0000")
+    assert [error["errorCode"] for error in cluster.sql(text)["exceptions"]] == [305]
+    cluster.close()
+    assert (counted("queriesRefused"), counted("schedulingTimeoutExceptions"), counted("numMissingSegments")) == (1, 1, 1)

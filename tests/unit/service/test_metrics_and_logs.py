@@ -33,15 +33,15 @@ def test_counters_gauges_and_histograms_are_shown_with_their_labels() -> None:
     metrics.count("queries", 2, table="flights")
     metrics.count("queries", table="other")
     metrics.set("documentCount", 336_776, table="flights")
-    metrics.observe("schedulerWait", 0.003)
-    metrics.observe("schedulerWait", 7.0)
+    metrics.observe("httpRequestLatency", 0.003)
+    metrics.observe("httpRequestLatency", 7.0)
     found = samples(metrics)
     assert found["pinot_server_queries_total", (("table", "flights"),)] == 3
     assert found["pinot_server_queries_total", (("table", "other"),)] == 1
     assert found["pinot_server_documentCount", (("table", "flights"),)] == 336_776
-    assert found["pinot_server_schedulerWait_count", ()] == 2
-    assert found["pinot_server_schedulerWait_sum", ()] == pytest.approx(7.003)
-    assert found["pinot_server_schedulerWait_bucket", (("le", "0.005"),)] == 1
+    assert found["pinot_server_httpRequestLatency_count", ()] == 2
+    assert found["pinot_server_httpRequestLatency_sum", ()] == pytest.approx(7.003)
+    assert found["pinot_server_httpRequestLatency_bucket", (("le", "0.005"),)] == 1
 
 
 def test_two_daemons_in_one_process_count_apart() -> None:
