@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from pinotpy.clock import Clock
+from pinotpy.cluster.cluster_setup import CLUSTER_ID_FIELD
 from pinotpy.cluster.paths import ClusterPaths, instance_folders
 from pinotpy.cluster.process_identity import ProcessIdentity, StartOf, is_gone
 from pinotpy.cluster.records import ZNRecord
@@ -52,6 +53,37 @@ class Member:
     tags: Sequence[str] = ()
     owns_port: bool = False
     version: str = ""
+
+
+def check_cluster_id(store: ClusterStore, paths: ClusterPaths, known: str) -> str:
+    """The id of the cluster, which must be the `known` one ("" = none yet): states must not be brought into another cluster,
+    e.g. after ZooKeeper was wiped or restored from elsewhere. Raises ClusterError."""
+    try:
+        data, _ = store.get(paths.cluster_config)
+    except NoNodeError as error:
+        raise ClusterError(f"cluster '{paths.cluster}' does not exist in this ZooKeeper; start its controller first", cluster=paths.cluster) from error
+    found = ZNRecord.from_bytes(data, paths.cluster_config).simple_fields.get(CLUSTER_ID_FIELD, "")
+    if known and found != known:
+        raise ClusterError(
+            f"cluster '{paths.cluster}' is another one than before (id '{found}', expected '{known}'): ZooKeeper was wiped or "
+            "replaced; restart this instance to join the new cluster",
+            cluster=paths.cluster,
+        )
+    return found
+
+
+def is_announced(store: ClusterStore, paths: ClusterPaths, instance: str, session: str) -> bool:
+    """Whether the instance's live node is there and belongs to this session."""
+    stat = store.exists(paths.live_instance(instance))
+    return stat is not None and stat.ephemeral_owner == session
+
+
+def remove_earlier_sessions(store: ClusterStore, paths: ClusterPaths, instance: str, session: str) -> None:
+    """Remove the current states that the instance wrote in other sessions."""
+    path = paths.current_state_sessions(instance)
+    for earlier in store.children(path):
+        if earlier != session:
+            store.delete(f"{path}/{earlier}", recursive=True)
 
 
 def write_instance_config(store: ClusterStore, paths: ClusterPaths, member: Member, *, is_shutting_down: bool = False) -> InstanceConfig:

@@ -16,8 +16,17 @@ from typing import Protocol
 
 from pinotpy.clock import Clock, SystemClock
 from pinotpy.cluster.buckets import StoredRecord, in_multis, plan_write, read_record
-from pinotpy.cluster.cluster_setup import CLUSTER_ID_FIELD
-from pinotpy.cluster.membership import Member, announce_within, create_folders, set_instance_field, write_history, write_instance_config
+from pinotpy.cluster.membership import (
+    Member,
+    announce_within,
+    check_cluster_id,
+    create_folders,
+    is_announced,
+    remove_earlier_sessions,
+    set_instance_field,
+    write_history,
+    write_instance_config,
+)
 from pinotpy.cluster.paths import ClusterPaths
 from pinotpy.cluster.process_identity import StartOf
 from pinotpy.cluster.reconcile_loop import ReconcileLoop
@@ -157,7 +166,7 @@ class Participant:
         """One pass: be a member, take messages, write states. Raises ConnectionLostError; the next pass goes on."""
         if self._store.state is not SessionState.CONNECTED:
             return
-        if self._store.session_id != self._joined_session or (is_full and not self._is_announced()):
+        if self._store.session_id != self._joined_session or (is_full and not is_announced(self._store, self._paths, self.instance, self._session)):
             self._join()
         if is_full:
             self._messages_changed = True
@@ -176,7 +185,7 @@ class Participant:
 
     def _join(self) -> None:
         session = self._store.session_id
-        self._check_cluster_id()
+        self._cluster_id = check_cluster_id(self._store, self._paths, self._cluster_id)
         write_instance_config(self._store, self._paths, self._member, is_shutting_down=self._is_shutting_down)
         create_folders(self._store, self._paths, self.instance)
         # States first, then the live node: the view of this instance goes from the old session's states to these at once.
@@ -189,38 +198,11 @@ class Participant:
         self._session = session
         self._write_states()
         announce_within(self._store, self._paths, self._member, timeout_s=self._announce_timeout_s, clock=self._clock, start_of=self._start_of)
-        self._remove_earlier_sessions(session)
+        remove_earlier_sessions(self._store, self._paths, self.instance, session)
         self._messages_changed = True
         self._joined_session = session
         write_history(self._store, self._paths, self._member, self._clock.now_ms())
         logger.info("joined cluster=%s instance=%s session=%s", self._paths.cluster, self.instance, session)
-
-    def _check_cluster_id(self) -> None:
-        """Refuse to bring old states into another cluster, e.g. an ensemble that was wiped or restored from elsewhere."""
-        try:
-            data, _ = self._store.get(self._paths.cluster_config)
-        except NoNodeError as error:
-            raise ClusterError(
-                f"cluster '{self._paths.cluster}' does not exist in this ZooKeeper; start its controller first", cluster=self._paths.cluster
-            ) from error
-        found = ZNRecord.from_bytes(data, self._paths.cluster_config).simple_fields.get(CLUSTER_ID_FIELD, "")
-        if self._cluster_id and found != self._cluster_id:
-            raise ClusterError(
-                f"cluster '{self._paths.cluster}' is another one than before (id '{found}', expected '{self._cluster_id}'): ZooKeeper was wiped or "
-                "replaced; restart this instance to join the new cluster",
-                cluster=self._paths.cluster,
-            )
-        self._cluster_id = found
-
-    def _is_announced(self) -> bool:
-        stat = self._store.exists(self._paths.live_instance(self.instance))
-        return stat is not None and stat.ephemeral_owner == self._session
-
-    def _remove_earlier_sessions(self, session: str) -> None:
-        path = self._paths.current_state_sessions(self.instance)
-        for earlier in self._store.children(path):
-            if earlier != session:
-                self._store.delete(f"{path}/{earlier}", recursive=True)
 
     def _on_session(self, event: SessionEvent) -> None:
         if event.state is SessionState.CONNECTED:
@@ -248,7 +230,7 @@ class Participant:
             except DecodeError as error:
                 logger.warning("discarding a message that cannot be read instance=%s message=%s cause=%s", self.instance, name, error)
                 discarded.append(name)
-        if any(not self._is_for_us(message) for message in messages) and not self._is_announced():
+        if any(not self._is_for_us(message) for message in messages) and not is_announced(self._store, self._paths, self.instance, self._session):
             return  # another process may have taken our place, and these are meant for it
         for message in messages:
             self._sort_in(message, taken, discarded)
