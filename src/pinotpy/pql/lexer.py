@@ -38,16 +38,18 @@ class Token(NamedTuple):
     end: int
 
 
-_SKIP = r"(?:\s++|--[^\n]*+|/\*(?:[^*]|\*(?!/))*+\*/)*+"
-_PQL_STRING = r"'(?:[^']|'')*+'|\"(?:[^\"]|\"\")*+\""
-_SQL_STRING = r"'(?:[^']|'')*+'"
+# Possessive quantifiers only on single character classes: on groups Python before 3.11.5 matches wrongly (gh-106052). The
+# groups are unrolled loops, of which each step begins with a character that no other does: nothing is tried twice.
+_SKIP = r"(?:\s++|--[^\n]*+|/\*[^*]*+\*++(?:[^/*][^*]*+\*++)*/)*"
+_PQL_STRING = r"'[^']*+(?:''[^']*+)*'|\"[^\"]*+(?:\"\"[^\"]*+)*\""
+_SQL_STRING = r"'[^']*+(?:''[^']*+)*'"
 _PQL_NUMBER = r"[0-9]++\.[0-9]*+|\.[0-9]++|[0-9]++"
-_SQL_NUMBER = r"(?:[0-9]++\.?[0-9]*+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?+"
+_SQL_NUMBER = r"(?:[0-9]++\.?[0-9]*+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?"
 
 
 def _list_pattern(string: str, number: str) -> str:
     item = rf"\s*+(?:{string}|[+-]?(?:{number}))\s*+"
-    return rf"\((?:{item},){{63,}}+{item}\)"
+    return rf"\((?:{item},){{63,}}{item}\)"
 
 
 def _compile(word: str, string: str, number: str, quoted: str, hexadecimal: str) -> re.Pattern[str]:
@@ -61,8 +63,8 @@ def _compile(word: str, string: str, number: str, quoted: str, hexadecimal: str)
     )
 
 
-_PQL = _compile(r"\$?[A-Za-z_](?:[A-Za-z0-9_]|-(?!-))*+", _PQL_STRING, _PQL_NUMBER, r"`[^`]++`", "")
-_SQL = _compile(r"\$?[A-Za-z_][A-Za-z0-9_$]*+", _SQL_STRING, _SQL_NUMBER, r"`[^`]++`|\"(?:[^\"]|\"\")++\"", r"|(?P<hex>[xX]'[^']*+')")
+_PQL = _compile(r"\$?[A-Za-z_][A-Za-z0-9_]*+(?:-(?!-)[A-Za-z0-9_]*+)*", _PQL_STRING, _PQL_NUMBER, r"`[^`]++`", "")
+_SQL = _compile(r"\$?[A-Za-z_][A-Za-z0-9_$]*+", _SQL_STRING, _SQL_NUMBER, r"`[^`]++`|\"(?!\"(?!\"))[^\"]*+(?:\"\"[^\"]*+)*\"", r"|(?P<hex>[xX]'[^']*+')")
 _SKIPPED = re.compile(_SKIP)
 _PQL_LIST = re.compile(_list_pattern(_PQL_STRING, _PQL_NUMBER))
 _SQL_LIST = re.compile(_list_pattern(_SQL_STRING, _SQL_NUMBER))
