@@ -196,5 +196,11 @@ def test_random_kills_never_give_a_wrong_answer_that_is_not_flagged(cluster: Liv
         answer = cluster.query("SELECT COUNT(*), SUM(fare) FROM rides")
         return online == {"rides": 2 * SEGMENTS, "swaps": 2 * SWAPPED} and not answer["exceptions"] and answer["aggregationResults"][0]["value"] == str(TOTAL)
 
-    healed_s = wait_until(healed, 45, "everything healed")
+    try:
+        healed_s = wait_until(healed, 45, "everything healed")
+    except AssertionError:
+        for name in ("rides", "swaps"):
+            print(name, "ideal", cluster.controller.ideal_state(name), "external", cluster.controller.external_view(name))
+        print("answer", cluster.query("SELECT COUNT(*), SUM(fare) FROM rides"))
+        raise
     print(f"healed {healed_s:.1f} s after the last fault")
