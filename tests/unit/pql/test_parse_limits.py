@@ -69,7 +69,7 @@ def test_50_000_literals_parse_quickly(parse: object) -> None:
         best = min(best, time.process_time() - start)
     assert isinstance(statement.where, Call)
     assert [arg.value for arg in statement.where.args[1:] if isinstance(arg, Literal)] == [i * 7919 for i in range(50_000)]
-    assert best < 0.5  # measured 0.07 s on an idle core
+    assert best < 2.0  # measured 0.07 s on an idle core; far above it something is tried again and again
 
 
 @pytest.mark.parametrize("parse", PARSERS)
