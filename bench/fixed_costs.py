@@ -28,12 +28,13 @@ from typing import Any
 from bench.data import SCHEMA, TABLE_CONFIG, chunk
 from bench.http import Connection, load, request_bytes
 from bench.machine import commit_name, machine
-from pinotpy.cli.local_cluster import LocalCluster, free_port
+from pinotpy.cli.local_cluster import LocalCluster
 from pinotpy.client.controller import ControllerClient
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.segment.archive import pack_segment
 from pinotpy.segment.builder import build_segment
+from pinotpy.service.ports import free_port
 
 NUM_SEGMENTS = 4
 ROWS = 25_000

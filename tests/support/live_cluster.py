@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from pinotpy.cli.asking import ask
-from pinotpy.cli.local_cluster import LocalCluster, free_port
+from pinotpy.cli.local_cluster import LocalCluster
 from pinotpy.client.controller import ControllerClient
 from pinotpy.client.http_calls import Access
 from pinotpy.config.schema import Schema
@@ -19,6 +19,7 @@ from pinotpy.config.table import TableConfig
 from pinotpy.errors import PinotError
 from pinotpy.segment.archive import pack_segment
 from pinotpy.segment.builder import build_segment
+from pinotpy.service.ports import free_port
 
 
 class LiveCluster:

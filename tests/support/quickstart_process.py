@@ -15,7 +15,7 @@ from pathlib import Path
 
 from live_cluster import wait_until
 
-from pinotpy.cli.local_cluster import free_port, is_free
+from pinotpy.service.ports import free_port, is_free
 
 _MARK = "QUICKSTART_TEST_MARK"
 TIMEOUT_S = 240.0

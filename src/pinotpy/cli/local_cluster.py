@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import queue
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -26,24 +25,6 @@ _SHIM = "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 15); os.getppid() ==
 PROGRAM = (sys.executable, "-m", "pinotpy")
 START_TIMEOUT_S = 90.0
 STOP_TIMEOUT_S = 20.0
-
-
-def free_port() -> int:
-    """A port that is free now on loopback."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def is_free(port: int) -> bool:
-    """Whether `port` can be bound on loopback."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-        return True
 
 
 @dataclass(slots=True)

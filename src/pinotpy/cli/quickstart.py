@@ -25,11 +25,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 
 from pinotpy.cli.asking import ask
 from pinotpy.cli.compiled_kernels import are_compiled
-from pinotpy.cli.local_cluster import LocalCluster, free_port, is_free
+from pinotpy.cli.local_cluster import LocalCluster
 from pinotpy.cli.result_table import print_answer
 from pinotpy.cli.sample_queries import FIRST_FULL_QUERY, SAMPLES
 from pinotpy.client.controller import ControllerClient
 from pinotpy.errors import PinotError, RemoteError
+from pinotpy.service.ports import free_port, is_free
 
 TABLE = "flights"
 CLUSTER = "QuickStartCluster"

@@ -19,6 +19,7 @@ from pathlib import Path
 from types import TracebackType
 
 from pinotpy.errors import ClusterError, ConnectionLostError, NotFoundError
+from pinotpy.service.ports import free_port
 
 logger = logging.getLogger(__name__)
 
@@ -56,7 +57,7 @@ class EmbeddedZooKeeper:
 
     def __init__(self, data_dir: Path, port: int = 0, *, start_timeout_s: float = 20.0) -> None:
         java, jars = find_java(), find_jars()
-        self.port = port or _free_port()
+        self.port = port or free_port()
         self.address = f"127.0.0.1:{self.port}"
         self._log_file = data_dir / "zookeeper.log"
         if _answers(self.port, timeout_s=0.2) is not None:
@@ -151,12 +152,6 @@ def _configuration(data_dir: Path, port: int) -> str:
         "autopurge.snapRetainCount": 3,
     }
     return "".join(f"{key}={value}\n" for key, value in lines.items())
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _answers(port: int, timeout_s: float) -> bytes | None:

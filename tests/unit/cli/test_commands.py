@@ -16,7 +16,7 @@ import pytest
 import typer
 
 from pinotpy.cli import main as cli
-from pinotpy.cli.local_cluster import free_port
+from pinotpy.service.ports import free_port
 
 cli._register()
 COMMANDS: dict[str, Any] = dict(typer.main.get_command(cli.app).commands)  # type: ignore[attr-defined]

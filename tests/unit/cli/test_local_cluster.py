@@ -16,8 +16,9 @@ from pathlib import Path
 import pytest
 
 from pinotpy.cli import local_cluster
-from pinotpy.cli.local_cluster import LocalCluster, free_port, is_free
+from pinotpy.cli.local_cluster import LocalCluster
 from pinotpy.errors import RemoteError
+from pinotpy.service.ports import free_port, is_free
 
 TOY = """
 import os, signal, sys, time
@@ -156,8 +157,12 @@ def test_a_daemon_does_not_start_when_its_parent_is_already_gone() -> None:
 def test_free_ports_are_free() -> None:
     import socket
 
-    port = free_port()
-    assert is_free(port)
+    ports = {free_port() for _ in range(20)}
+    assert len(ports) > 15 and all(is_free(port) for port in ports)
+    outgoing = Path("/proc/sys/net/ipv4/ip_local_port_range")
+    if outgoing.exists():
+        low, high = map(int, outgoing.read_text().split())
+        assert low <= 15_000 or not any(low <= port <= high for port in ports), "an outgoing connection could take it first"
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from pinotpy.cli import compiled_kernels, quickstart
-from pinotpy.cli.local_cluster import free_port
 from pinotpy.cli.sample_queries import FIRST_FULL_QUERY, SAMPLES
 from pinotpy.ingest.flights import flights_schema
 from pinotpy.pql.parser import parse_pql, parse_sql
 from pinotpy.query.compile import compile_query
 from pinotpy.query.context import QueryOptions
+from pinotpy.service.ports import free_port
 
 
 def test_a_wanted_port_is_taken_literally_zero_means_any_and_none_the_usual_one_if_free() -> None:
