@@ -159,7 +159,7 @@ class ServerSettings(ProcessSettings):
     download_timeout_ms: WholeNumber = setting(
         600_000, "pinot.server.segment.download.timeoutMs", about="Longest download from one controller.", unit="ms", ge=1_000
     )
-    download_retries_max: WholeNumber = setting(3, "pinot.server.segment.fetcher.http.retry.count", about="Further tries of a failed download.", ge=0, le=100)
+    download_retries_max: WholeNumber = setting(8, "pinot.server.segment.fetcher.http.retry.count", about="Further tries of a failed download.", ge=0, le=100)
     archive_entries_max: WholeNumber = setting(1_000, "pinot.server.segment.archive.maxEntries", about="Files in a downloaded segment.", ge=1)
     archive_unpacked_bytes_max: Size = setting(
         40 * GIB, "pinot.server.segment.archive.maxUnpackedBytes", about="Unpacked size of a segment.", unit="bytes", ge=1_024

@@ -13,6 +13,7 @@ from pinotpy.cluster.property_store import PropertyStore
 from pinotpy.cluster.segment_metadata import SegmentZkMetadata
 from pinotpy.cluster.views import Message
 from pinotpy.errors import DataError, NotFoundError, PinotError, RemoteError
+from pinotpy.segment.immutable import ImmutableSegment
 from pinotpy.server.metrics import ServerMetrics
 from pinotpy.server.tables.registry import SegmentRegistry
 from pinotpy.server.tables.store import SegmentStore
@@ -70,9 +71,8 @@ class SegmentTransitions:
         self._count(table)
 
     def _load(self, table: str, segment_name: str) -> None:
-        record = self._record(table, segment_name)
         try:
-            segment = self._store.open(table, segment_name, record.crc, record.download_url)
+            segment = self._open(table, segment_name)
         except RemoteError:
             self._metrics.download_failed(table)
             raise
@@ -80,6 +80,19 @@ class SegmentTransitions:
             self._metrics.load_failed(table)
             raise
         self._registry.put(table, segment)
+
+    def _open(self, table: str, segment_name: str) -> ImmutableSegment:
+        """The version that the record names. One that was replaced while it was fetched is fetched again in its new version."""
+        record = self._record(table, segment_name)
+        while True:
+            try:
+                return self._store.open(table, segment_name, record.crc, record.download_url)
+            except PinotError:
+                newer = self._record(table, segment_name)
+                if newer.crc == record.crc:
+                    raise
+                log.info("segment was replaced while it was fetched table=%s segment=%s", table, segment_name)
+                record = newer
 
     def _record(self, table: str, segment_name: str) -> SegmentZkMetadata:
         found = self._properties.segment(table, segment_name)

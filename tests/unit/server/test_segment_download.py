@@ -108,6 +108,21 @@ def test_no_retries_means_one_try(controller: FakeController, tmp_path: Path) ->
         fetcher_of(controller, DownloadLimits(retries_max=0)).fetch(URL, tmp_path / "a")
 
 
+def test_a_segment_that_no_controller_has_is_given_up_soon(controller: FakeController, tmp_path: Path) -> None:
+    controller.answers = [lambda request: request.send_error(404)]
+    clock = _NoWaiting()
+    with pytest.raises(RemoteError, match=r"in 4 attempts.*HTTP 404"):
+        fetcher_of(controller, DownloadLimits(), clock).fetch(URL, tmp_path / "a")
+    assert sum(clock.waits) < 3
+
+
+def test_a_controller_that_is_away_is_waited_for_longer_than_its_restart(tmp_path: Path) -> None:
+    clock = _NoWaiting()
+    with pytest.raises(RemoteError, match="in 9 attempts"):
+        ControllerFetcher(lambda: ["http://127.0.0.1:1"], dict, clock).fetch(URL, tmp_path / "a")
+    assert 25 <= sum(clock.waits) <= 80
+
+
 def test_a_download_that_takes_too_long_is_broken_off(controller: FakeController, tmp_path: Path) -> None:
     clock = ManualClock()
 

@@ -24,16 +24,22 @@ BACKOFF_S = 0.2
 BACKOFF_MAX_S = 30.0
 CONNECT_TIMEOUT_S = 3.0
 READ_TIMEOUT_S = 30.0
+# When every controller says no (404, 403 …), waiting long for another answer would only block other segments.
+REFUSED_ROUNDS_MAX = 4
 
 
 @dataclass(frozen=True, slots=True)
 class DownloadLimits:
     """timeout_ms: longest download from one controller. retries_max: further rounds over the controllers after a failed
-    one. archive_bytes_max: longest archive."""
+    one; 8 wait about 50 s in all, so that a controller's restart puts no replica in ERROR. archive_bytes_max: longest archive."""
 
     timeout_ms: int = 600_000
-    retries_max: int = 3
+    retries_max: int = 8
     archive_bytes_max: int = 40 << 30
+
+
+class _RefusedError(RemoteError):
+    """A controller answered that it will not give the segment."""
 
 
 class ControllerFetcher:
@@ -76,19 +82,23 @@ class ControllerFetcher:
         reasons: list[str] = []
         attempts_max = self._limits.retries_max + 1
         for attempt in range(attempts_max):
+            is_refused = True
             bases = sorted(self._controllers(), key=lambda base: urlsplit(base).netloc != parts.netloc)
             for base in bases:
                 try:
                     self._download(base + parts.path, target)
                     return
+                except _RefusedError as error:
+                    reasons.append(f"{base}: {error}")
                 except (httpx.HTTPError, RemoteError) as error:
+                    is_refused = False
                     reasons.append(f"{base}: {error}")
             log.warning("segment download failed attempt=%d url=%s reasons=%s", attempt + 1, parts.path, reasons[-3:])
-            is_last = attempt + 1 == attempts_max
+            is_last = attempt + 1 == attempts_max or (bool(bases) and is_refused and attempt + 1 >= REFUSED_ROUNDS_MAX)
             if is_last or self._clock.wait(self._stopped, min(BACKOFF_S * 2**attempt, BACKOFF_MAX_S) * random.uniform(0.5, 1.5)):
                 break
         raise RemoteError(
-            f"no controller gave the segment '{parts.path}' in {attempts_max} attempts: {'; '.join(reasons[-4:]) or 'no controller is registered'}"
+            f"no controller gave the segment '{parts.path}' in {attempt + 1} attempts: {'; '.join(reasons[-4:]) or 'no controller is registered'}"
         )
 
     def close(self) -> None:
@@ -100,7 +110,8 @@ class ControllerFetcher:
         deadline_ns = self._clock.monotonic_ns() + timeout_ms * 1_000_000
         with self._client.stream("GET", url, headers=self._headers()) as response:
             if response.status_code != httpx.codes.OK:
-                raise RemoteError(f"HTTP {response.status_code}: {response.read()[:200].decode(errors='replace')}")
+                kind = _RefusedError if response.is_client_error else RemoteError
+                raise kind(f"HTTP {response.status_code}: {response.read()[:200].decode(errors='replace')}")
             size = 0
             with target.open("wb") as sink:
                 for chunk in response.iter_bytes(1 << 20):

@@ -1,0 +1,81 @@
+"""What a transition does when the segment's record changes under it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from pinotpy.errors import NotFoundError, RemoteError, SegmentCorruptError
+from pinotpy.server.transitions import SegmentTransitions
+
+
+class _Properties:
+    """The record of one segment; `crcs` is what successive reads find, the last one for ever."""
+
+    def __init__(self, *crcs: int) -> None:
+        self.crcs = list(crcs)
+
+    def segment(self, table: str, segment_name: str) -> Any:
+        if not self.crcs:
+            return None
+        crc = self.crcs.pop(0) if len(self.crcs) > 1 else self.crcs[0]
+        return SimpleNamespace(value=SimpleNamespace(crc=crc, download_url=f"http://c/segments/t/{segment_name}"))
+
+
+class _Store:
+    """Has one version of the segment; every other cannot be had."""
+
+    def __init__(self, crc: int, error: Exception) -> None:
+        self.crc, self.error = crc, error
+        self.asked: list[int] = []
+
+    def open(self, table: str, segment_name: str, crc: int, download_url: str) -> Any:
+        self.asked.append(crc)
+        if crc != self.crc:
+            raise self.error
+        return SimpleNamespace(name=segment_name, crc=crc, num_docs=7)
+
+
+class _Registry:
+    def __init__(self) -> None:
+        self.held: dict[str, Any] = {}
+
+    def put(self, table: str, segment: Any) -> None:
+        self.held[segment.name] = segment
+
+    def segments(self, table: str) -> dict[str, Any]:
+        return self.held
+
+
+class _Metrics:
+    def __getattr__(self, name: str) -> Any:
+        return lambda *_: None
+
+
+def _online(store: _Store, properties: _Properties) -> _Registry:
+    registry = _Registry()
+    transitions = SegmentTransitions(cast(Any, registry), cast(Any, store), cast(Any, properties), cast(Any, _Metrics()))
+    transitions.on_transition("t_OFFLINE", "t_0", "OFFLINE", "ONLINE")
+    return registry
+
+
+@pytest.mark.parametrize("error", [SegmentCorruptError("another segment", file="t_0", expected="CRC 1", found="CRC 2"), RemoteError("HTTP 404")])
+def test_a_segment_that_is_replaced_while_it_is_fetched_ends_in_its_new_version(error: Exception) -> None:
+    store = _Store(2, error)
+    assert _online(store, _Properties(1, 2)).held["t_0"].crc == 2
+    assert store.asked == [1, 2]
+
+
+def test_a_segment_that_cannot_be_had_in_the_version_of_its_record_fails_once(tmp_path: Path) -> None:
+    store = _Store(2, RemoteError("HTTP 404"))
+    with pytest.raises(RemoteError):
+        _online(store, _Properties(1))
+    assert store.asked == [1]
+
+
+def test_a_segment_that_is_deleted_while_it_is_fetched_says_so() -> None:
+    with pytest.raises(NotFoundError, match="no record"):
+        _online(_Store(2, RemoteError("HTTP 404")), _Properties())
