@@ -28,6 +28,7 @@ from pinotpy.rpc.security import RpcSecurity
 from pinotpy.rpc.server import RpcServer
 from pinotpy.segment.tar_stream import ArchiveLimits
 from pinotpy.server.api import tables
+from pinotpy.server.catch_up import CatchUp
 from pinotpy.server.metrics import ServerMetrics
 from pinotpy.server.query_service import QueryLimits, QueryService
 from pinotpy.server.readiness import Readiness
@@ -69,6 +70,7 @@ class ServerParts:
         self._rpc: RpcServer | None = None
         self._http: HttpServer | None = None
         self._participant: Participant | None = None
+        self._catch_up: CatchUp | None = None
         self._queries = self._query_service()
 
     def parts(self) -> list[Part]:
@@ -146,7 +148,9 @@ class ServerParts:
         handler = SegmentTransitions(self.registry, self.segments, properties, self.metrics)
         self._participant = Participant(self._store, self._paths, member, handler, workers=settings.transition_threads, clock=self.equipment.clock)
         self._readiness = Readiness(self._store, self._paths, self._participant, self.equipment.clock)
+        self._catch_up = CatchUp(self.registry, self._participant, self._store, self._paths, self.equipment.clock)
         self._participant.start()
+        self._catch_up.start()
         self.equipment.metrics.set("ready", 1)
 
     def _not_ready(self) -> str | None:
@@ -165,6 +169,8 @@ class ServerParts:
         while self._queries.num_running and clock.monotonic_ns() < deadline_ns:
             clock.wait(never, 0.02)
         self._queries.cancel_all()
+        if self._catch_up is not None:
+            self._catch_up.stop(1.0)
         self._participant.stop(5.0)
 
     def _stop_http(self, timeout_s: float) -> None:

@@ -1,0 +1,128 @@
+"""A refresh that this server was not told of, or was told of in a session that ended, is found and taken."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+from pinotpy.clock import ManualClock
+from pinotpy.cluster.cluster_setup import create_cluster
+from pinotpy.cluster.dispatcher import ManualDispatcher
+from pinotpy.cluster.membership import Member
+from pinotpy.cluster.memory import MemoryStore, MemoryTree
+from pinotpy.cluster.messages import REFRESH_SEGMENT
+from pinotpy.cluster.participant import Participant
+from pinotpy.cluster.paths import ClusterPaths
+from pinotpy.cluster.process_identity import ProcessIdentity
+from pinotpy.cluster.property_store import PropertyStore
+from pinotpy.cluster.segment_metadata import SegmentZkMetadata
+from pinotpy.cluster.views import Message
+from pinotpy.server.catch_up import ASK_AGAIN_S, CatchUp
+
+PATHS, ME, TABLE = ClusterPaths("C"), "Server_h_8098", "t_OFFLINE"
+
+
+class _Server:
+    """Holds segments by CRC; takes what the record names when it is told to."""
+
+    def __init__(self) -> None:
+        tree = MemoryTree()
+        self.admin = MemoryStore(tree, dispatcher=ManualDispatcher())
+        create_cluster(self.admin, PATHS)
+        self.store = MemoryStore(tree, dispatcher=ManualDispatcher())
+        self.clock = ManualClock()
+        self.held: dict[str, int] = {}
+        self.refreshed: list[str] = []
+        self.works = True
+        member = Member(ME, ProcessIdentity(7, "h", "space", "start"), {})
+        self.participant = Participant(self.store, PATHS, member, cast(Any, self), clock=self.clock, executor=cast(Any, self), announce_timeout_s=0.0)
+        self.catch_up = CatchUp(cast(Any, self), self.participant, self.store, PATHS, self.clock)
+
+    # the participant's executor and handler
+
+    def submit(self, work: Any, /) -> None:
+        work()
+
+    def on_message(self, message: Message) -> None:
+        self.refreshed.append(message.partition)
+        if self.works:
+            found = PropertyStore(self.store, PATHS).segment(TABLE, message.partition)
+            assert found is not None
+            self.held[message.partition] = found.value.crc
+
+    # the registry
+
+    def tables(self) -> list[str]:
+        return [TABLE]
+
+    def segments(self, table: str) -> dict[str, Any]:
+        return {name: SimpleNamespace(crc=crc) for name, crc in self.held.items()}
+
+    # the test's side
+
+    def record(self, name: str, crc: int) -> None:
+        path, data = PATHS.segment(TABLE, name), SegmentZkMetadata(name, TABLE, crc, 10, 1).to_record().to_bytes()
+        if self.admin.exists(path):
+            self.admin.set(path, data)
+        else:
+            self.admin.create(path, data, make_parents=True)
+
+    def settle(self) -> None:
+        self.catch_up.step()
+        for _ in range(3):
+            self.participant.step()
+
+
+def refresh_message(segment: str, session: str) -> Message:
+    fields = {"MSG_ID": "m", "MSG_TYPE": "USER_DEFINE_MSG", "MSG_SUBTYPE": REFRESH_SEGMENT, "RESOURCE_NAME": TABLE, "PARTITION_NAME": segment}
+    return Message("m", {**fields, "TGT_NAME": ME, "TGT_SESSION_ID": session, "MSG_STATE": "new"})
+
+
+def test_a_segment_behind_its_record_is_refreshed_and_others_are_left_alone() -> None:
+    server = _Server()
+    server.participant.step()
+    server.record("a", 1)
+    server.record("b", 2)
+    server.held = {"a": 1, "b": 1, "without a record": 5}
+    server.settle()
+    assert server.held == {"a": 1, "b": 2, "without a record": 5}
+    assert server.refreshed == ["b"]
+    server.settle()
+    assert server.refreshed == ["b"], "nothing is behind any more"
+
+
+def test_a_refresh_missed_with_the_session_is_made_up_for_after_the_next_joining() -> None:
+    server = _Server()
+    server.participant.step()
+    server.record("a", 1)
+    server.held = {"a": 1}
+    ended = server.store.session_id
+    server.admin.create(PATHS.message(ME, "m"), refresh_message("a", ended).to_record().to_bytes())
+    server.store.expire()
+    server.record("a", 2)
+    server.participant.step()
+    assert server.store.session_id != ended and server.held == {"a": 1}, "the message was meant for the session that ended"
+    server.settle()
+    assert server.held == {"a": 2}
+
+
+def test_a_refresh_that_fails_is_asked_for_again_but_not_at_every_look() -> None:
+    server = _Server()
+    server.participant.step()
+    server.record("a", 2)
+    server.held, server.works = {"a": 1}, False
+    server.settle()
+    server.settle()
+    assert server.refreshed == ["a"]
+    server.clock.advance(int(ASK_AGAIN_S * 1000) + 1)
+    server.works = True
+    server.settle()
+    assert server.refreshed == ["a", "a"] and server.held == {"a": 2}
+
+
+def test_outside_the_cluster_nothing_is_compared() -> None:
+    server = _Server()
+    server.record("a", 2)
+    server.held = {"a": 1}
+    server.catch_up.step()
+    assert server.refreshed == [] and server.held == {"a": 1}
