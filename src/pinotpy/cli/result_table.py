@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,8 +12,15 @@ from rich.markup import escape
 from rich.table import Table
 
 ROWS_SHOWN_MAX = 100
+# Into a pipe or a file a row is one line, however wide.
+_PIPED_WIDTH = 10_000
 _NUMERIC = ("INT", "LONG", "FLOAT", "DOUBLE", "BIG_DECIMAL")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def answer_console() -> Console:
+    """Standard output for answers: as wide as the terminal, or as the answer where there is none."""
+    return Console(width=None if sys.stdout.isatty() else _PIPED_WIDTH)
 
 
 def print_answer(console: Console, answer: dict[str, Any], *, rows_max: int = ROWS_SHOWN_MAX) -> None:
@@ -65,7 +73,8 @@ def _table(names: list[str], rows: list[list[Any]], types: list[str] | None) -> 
     table = Table(show_edge=False, pad_edge=False, header_style="bold")
     for number, name in enumerate(names):
         numeric = types[number] in _NUMERIC if types else _is_numeric([row[number] for row in rows[:20]])
-        table.add_column(escape(_visible(str(name))), justify="right" if numeric else "left")
+        # Folded, never cut: half a number is a wrong number.
+        table.add_column(escape(_visible(str(name))), justify="right" if numeric else "left", overflow="fold")
     for row in rows:
         table.add_row(*(escape(_visible(_cell(value))) for value in row))
     return table

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from pinotpy.cli.result_table import print_answer, summary
+from pinotpy.cli.result_table import answer_console, print_answer, summary
 
 COUNTERS = {
     "numDocsScanned": 1234, "totalDocs": 336776, "numSegmentsProcessed": 3, "numSegmentsQueried": 12, "numServersResponded": 2,
@@ -102,3 +102,16 @@ def test_data_cannot_steer_the_terminal_nor_the_markup() -> None:
 def test_an_answer_without_counters_is_no_fault() -> None:
     assert summary({}) == "0 of 0 docs scanned, 0 of 0 segments, 0 of 0 servers, 0 ms"
     assert printed({"exceptions": None, "exactness": None})[-1].startswith("1,234 of")
+
+
+def test_on_a_narrow_terminal_values_are_folded_and_never_cut() -> None:
+    values = [str(n) * 12 for n in range(1, 8)]
+    lines = printed({"selectionResults": {"columns": [f"column{n}" for n in range(7)], "results": [values]}}, width=40)
+    columns = list(zip(*([part.strip() for part in line.split("│")] for line in lines if "│" in line), strict=True))
+    assert ["".join(column) for column in columns] == values
+
+
+def test_into_a_pipe_a_row_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    long = "x" * 500
+    print_answer(answer_console(), {**COUNTERS, "selectionResults": {"columns": ["a", "b"], "results": [[long, "1"]]}})
+    assert f"{long} │ 1" in [line.rstrip() for line in capsys.readouterr().out.splitlines()]

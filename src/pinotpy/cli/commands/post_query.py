@@ -35,10 +35,8 @@ def run(
     if as_json:
         typer.echo(json.dumps(answer, indent=2, ensure_ascii=False))
     else:
-        from rich.console import Console
+        from pinotpy.cli.result_table import answer_console, print_answer
 
-        from pinotpy.cli.result_table import print_answer
-
-        print_answer(Console(), answer)
+        print_answer(answer_console(), answer)
     if answer.get("exceptions"):
         raise typer.Exit(1)
