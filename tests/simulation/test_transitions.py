@@ -40,6 +40,7 @@ from pinotpy.cluster.views import CONSUMING, DROPPED, ERROR, OFFLINE, ONLINE, Id
 from pinotpy.errors import ClusterError, NotLeaderError, PinotError
 
 NUM_SEEDS = 320
+FULL_START, FULL_NUM_SEEDS = 1_000_000, 4_000
 NUM_ACTIONS = 500
 NUM_ROUNDS_MAX = 40
 PATHS = ClusterPaths("Sim")
@@ -306,13 +307,25 @@ class Simulation:
         assert len([path for path in tree if path.startswith(PATHS.live_instances + "/")]) == len(SERVERS) + len(BROKERS)
 
 
+def run_seed(seed: int) -> None:
+    try:
+        Simulation(seed).run()
+    except BaseException as error:
+        raise AssertionError(f"seed {seed}: {error}") from error
+
+
 @pytest.mark.parametrize("chunk", range(8))
 def test_every_schedule_converges_to_the_ideal_state(chunk: int) -> None:
     for seed in range(chunk, NUM_SEEDS, 8):
-        try:
-            Simulation(seed).run()
-        except BaseException as error:
-            raise AssertionError(f"seed {seed}: {error}") from error
+        run_seed(seed)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("chunk", range(8))
+def test_many_more_schedules_converge(chunk: int) -> None:
+    """Other seeds than the fast tier's."""
+    for seed in range(FULL_START + chunk, FULL_START + FULL_NUM_SEEDS, 8):
+        run_seed(seed)
 
 
 def test_schedules_that_once_failed_converge() -> None:
