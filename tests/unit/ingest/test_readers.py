@@ -116,6 +116,24 @@ def test_a_wrong_reader_config_is_refused(tmp_path: Path, config: dict[str, Any]
     assert [fault.path for fault in caught.value.faults] == [path]
 
 
+@pytest.mark.parametrize("columns", [("a", "b"), ("a",), ("b", "a")])
+@pytest.mark.parametrize("content", ['a,b\n1,"x\n2,y\n3,z\n', 'a,b\n0,w\n1,"x\n2,y\n3,z', 'a,b\n1,x\n2,"y\n'])
+def test_csv_a_quote_that_is_never_closed_loses_no_row_silently(tmp_path: Path, content: str, columns: tuple[str, ...]) -> None:
+    with pytest.raises(DecodeError, match="never closed"):
+        read(write(tmp_path, "open.csv", content), text(*columns))
+
+
+def test_csv_an_open_quote_in_another_column_than_the_last_is_a_rejected_row(tmp_path: Path) -> None:
+    _, _, rejected = read(write(tmp_path, "open.csv", 'a,b\n0,w\n1"x,y\n"2,x\n3,y\n'), text("a", "b"))
+    assert rejected and rejected[0][0] == 3
+
+
+@pytest.mark.parametrize("ending", ["", "\n", "\r\n", "\n\n  \n"])
+def test_csv_a_closed_field_with_newlines_may_end_the_file(tmp_path: Path, ending: str) -> None:
+    rows, _, _ = read(write(tmp_path, "a.csv", 'a,b\n1,"x\ny\n"' + ending), text("b", "a"))
+    assert rows[0] == {"b": "x\ny\n", "a": "1"}
+
+
 def test_csv_faults_name_file_and_row(tmp_path: Path) -> None:
     with pytest.raises(DecodeError, match=r"bad\.csv' row 2 column 'a': not UTF-8"):
         read(write(tmp_path, "bad.csv", b"a\nok\n\xff\n"), text("a"))

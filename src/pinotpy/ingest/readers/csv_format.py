@@ -119,7 +119,8 @@ def read(file: InputFile, columns: Sequence[ReaderColumn], config: Mapping[str, 
     settings = read_config(config)
     with file.open() as stream:
         # MYSQL writes no value as \N, which the parser would read as an escaped N.
-        buffered = buffered_reader(cast(BinaryIO, _WithoutNulls(stream)) if settings.file_format is CsvFileFormat.MYSQL else stream)
+        tail = _Tail(cast(BinaryIO, _WithoutNulls(stream)) if settings.file_format is CsvFileFormat.MYSQL else stream)
+        buffered = buffered_reader(cast(BinaryIO, tail))
         names = _header(file, buffered, settings)
         if not buffered.peek(1):
             return
@@ -134,10 +135,13 @@ def read(file: InputFile, columns: Sequence[ReaderColumn], config: Mapping[str, 
         skipped: list[int] = []
         reader = _open(file, buffered, settings, names, wanted, skipped, reject)
         next_row = 1
+        last_value: Any = None
         while True:
             batch = _next_batch(file, reader, next_row)
             if batch is None:
+                _refuse_open_quote(file, last_value, tail.content, settings.quote, next_row - 1)
                 break
+            last_value = batch.column(names[-1])[-1].as_py() if batch.num_rows else last_value
             row_numbers = _row_numbers(next_row, batch.num_rows, skipped)
             next_row = int(row_numbers[-1]) + 1 if batch.num_rows else next_row
             yield InputBatch(_converted(file, batch, wanted, settings, row_numbers, reject), row_numbers)
@@ -192,6 +196,36 @@ class _WithoutNulls(io.RawIOBase):
         return len(part)
 
 
+class _Tail(io.RawIOBase):
+    """A stream that remembers the last bytes that were read of it."""
+
+    _BYTES: Final = 256
+
+    def __init__(self, below: BinaryIO) -> None:
+        super().__init__()
+        self._below = below
+        self.content = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, target: Any) -> int:
+        chunk = self._below.read(len(target)) or b""
+        target[: len(chunk)] = chunk
+        self.content = (self.content + chunk[-self._BYTES :])[-self._BYTES :]
+        return len(chunk)
+
+
+def _refuse_open_quote(file: InputFile, last_value: bytes | None, tail: bytes, quote: str | None, row: int) -> None:
+    """The parser takes the end of the file for a missing closing quote: the rows after the opening one would be lost in a field.
+
+    In another column than the last this shows as a row with too few fields.
+    """
+    if quote is None or last_value is None or b"\n" not in last_value or tail.rstrip(b" \t\r\n").endswith(quote.encode()):
+        return
+    raise file.broken(f"a quote ({quote}) that is opened in the last column is never closed", row=row)
+
+
 def _open(
     file: InputFile, stream: BufferedStream, settings: CsvReaderConfig, names: list[str], wanted: list[ReaderColumn], skipped: list[int], reject: Reject
 ) -> pacsv.CSVStreamingReader:
@@ -201,6 +235,8 @@ def _open(
         reject(number, "", f"{row.actual_columns} fields, expected {row.expected_columns}")
         return "skip"
 
+    # The file's last column, wanted or not: it shows whether a quote was left open.
+    included = list(dict.fromkeys([*(column.name for column in wanted), names[-1]]))
     try:
         return pacsv.open_csv(
             stream,
@@ -216,8 +252,8 @@ def _open(
             ),
             convert_options=pacsv.ConvertOptions(
                 # Bytes first: text that is not UTF-8 is then found by row instead of failing a block.
-                column_types={column.name: pa.binary() for column in wanted},
-                include_columns=[column.name for column in wanted],
+                column_types=dict.fromkeys(included, pa.binary()),
+                include_columns=included,
                 strings_can_be_null=True,
                 quoted_strings_can_be_null=True,
                 null_values=settings.null_texts,
@@ -251,8 +287,8 @@ def _converted(
     file: InputFile, batch: pa.RecordBatch, wanted: list[ReaderColumn], settings: CsvReaderConfig, rows: np.ndarray[Any, np.dtype[np.int64]], reject: Reject
 ) -> pa.RecordBatch:
     arrays = []
-    for column, array in zip(wanted, batch.columns, strict=True):
-        text = _text(file, array, column.name, rows)
+    for column in wanted:
+        text = _text(file, batch.column(column.name), column.name, rows)
         if settings.trims:
             text = pc.utf8_trim_whitespace(text)
         if column.name in settings.date_columns:
