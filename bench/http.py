@@ -1,7 +1,7 @@
 """Clients that cost little: one kept connection for timings, many on one selector for load.
 
 A load generator that shares two cores with what it measures must not be what is measured: requests are bytes made
-beforehand, answers are only cut at their content length (about 15 µs a request).
+beforehand, answers are only cut at their content length.
 """
 
 from __future__ import annotations
