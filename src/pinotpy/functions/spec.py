@@ -19,8 +19,9 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from enum import Enum, IntEnum
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, ClassVar, Union
 
 import numpy as np
@@ -29,9 +30,10 @@ from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError, PinotError, QueryExecutionError
-from pinotpy.pql.ast import Dialect
+from pinotpy.pql.ast import Dialect, Expression, Literal
 
 Groups = NDArray[np.int64]  # group number of every state row
+Parameter = Union[int, float, Decimal, str, bool, None]  # a constant argument
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +134,11 @@ class AggregateFunction:
     null_aware: ClassVar[bool] = True
     dictionary_only: ClassVar[bool] = False
 
+    def with_parameters(self, parameters: Sequence[Parameter]) -> AggregateFunction:
+        """This function with the constants of its call after the first argument (the 95 of PERCENTILE(x, 95)); raises
+        InvalidQueryError for constants that it does not take. Functions without parameters give themselves."""
+        return self
+
     def check(self, arguments: Sequence[Argument], dialect: Dialect) -> None:
         """Raise if the function cannot take these arguments (further ones than the first are ignored, as in the reference)."""
         if not arguments:
@@ -207,6 +214,18 @@ def is_aggregation(name: str) -> bool:
 def canonical(name: str) -> str:
     """`MIN_MAX_RANGE` → `minmaxrange`."""
     return name.lower().replace("_", "")
+
+
+def aggregation_function(name: str, args: Sequence[Expression]) -> AggregateFunction:
+    """The function of an aggregation call, with the constants among its arguments; raises InvalidQueryError."""
+    parameters = tuple([arg.value for arg in args[1:] if isinstance(arg, Literal)])
+    return _with_parameters(name, tuple([repr(value) for value in parameters]), parameters)
+
+
+@lru_cache(maxsize=1024)
+def _with_parameters(name: str, spelled: tuple[str, ...], parameters: tuple[Parameter, ...]) -> AggregateFunction:
+    # `spelled` tells 1 from 1.0 and True, which are equal.
+    return function_named(name).with_parameters(parameters)
 
 
 def function_named(name: str) -> AggregateFunction:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from pinotpy.errors import DataError
 from pinotpy.functions.grouping import number_rows
-from pinotpy.functions.spec import function_named
+from pinotpy.functions.spec import aggregation_function
 from pinotpy.pql.ast import Expression
 from pinotpy.query.context import AggregationRef, QueryContext, QueryKind
 from pinotpy.query.ordering import SortKey, order_indices
@@ -82,7 +82,7 @@ def _grouped(context: QueryContext, rows: pa.Table, keys: list[str]) -> pa.Table
     out = {name: _column(rows, name).take(pa.array(first)) for name in keys}
     for index, aggregation in enumerate(context.aggregations):
         names = [name for name in rows.column_names if name.startswith(f"a{index}_")]
-        merged = function_named(aggregation.function).merge([_column(rows, name) for name in names], groups, len(first))
+        merged = aggregation_function(aggregation.function, aggregation.args).merge([_column(rows, name) for name in names], groups, len(first))
         out.update(zip(names, merged, strict=True))
     return pa.table([out[name] for name in rows.column_names], schema=rows.schema)
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pinotpy.data_types import DataType
 from pinotpy.decimals import encode_decimal
 from pinotpy.errors import InvalidQueryError
-from pinotpy.functions.spec import function_named
+from pinotpy.functions.spec import aggregation_function
 from pinotpy.pql.ast import Call, Dialect, Expression, Identifier, Literal
 from pinotpy.pql.printer import print_expression
 from pinotpy.query.context import AggregationRef, OutputColumn, QueryContext, QueryKind
@@ -94,7 +94,7 @@ def _finished(context: QueryContext, rows: pa.Table | None) -> list[pa.Array]:
     columns = columns_by_name(context)
     values = []
     for index, aggregation in enumerate(context.aggregations):
-        function = function_named(aggregation.function)
+        function = aggregation_function(aggregation.function, aggregation.args)
         if rows is None:
             states = function.nothing_seen(argument_of(aggregation.args, columns))
         else:
@@ -112,7 +112,8 @@ def _output(context: QueryContext, column: OutputColumn, groups: Groups, rows: s
 def _output_type(context: QueryContext, expression: Expression | AggregationRef, values: pa.Array) -> ResultType:
     match expression:
         case AggregationRef(index=index) | Call(name="$agg", args=(Literal(value=int(index)),)):
-            return ResultType(function_named(context.aggregations[index].function).result_type)
+            aggregation = context.aggregations[index]
+            return ResultType(aggregation_function(aggregation.function, aggregation.args).result_type)
         case Call(name="case" | "cast"):
             return ResultType(None, unknown_name="OBJECT")
         case Call() if expression not in context.group_by and pa.types.is_boolean(values.type):
@@ -145,7 +146,7 @@ def _group_by(context: QueryContext, rows: pa.Table | None) -> ReducedResult:
 def _no_groups(context: QueryContext) -> ReducedResult:
     columns = columns_by_name(context)
     keys = {e: _empty(ResultType(result_type(e, columns).data_type)) for e in context.group_by}
-    values = tuple(_empty(ResultType(function_named(a.function).result_type)) for a in context.aggregations)
+    values = tuple(_empty(ResultType(aggregation_function(a.function, a.args).result_type)) for a in context.aggregations)
     groups = Groups(keys, values, 0)
     if _has_own_lists(context):
         return ReducedResult(context.kind, (), tuple(_group_list(context, column, groups) for column in context.output))

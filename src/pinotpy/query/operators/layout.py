@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pinotpy.errors import QueryExecutionError
-from pinotpy.functions.spec import AggregateFunction, Argument, DistributionPlan, Plan, SlotPlan, Word, function_named
+from pinotpy.functions.spec import AggregateFunction, Argument, DistributionPlan, Plan, SlotPlan, Word, aggregation_function
 from pinotpy.kernels import abi, result_context
 from pinotpy.pql.ast import Expression, Identifier, Literal, Star
 from pinotpy.query.context import Aggregation, QueryContext
@@ -67,7 +67,7 @@ def make_layout(plan: ScanPlan) -> Layout:
     fits: dict[Expression, bool] = {}
     word, distributions = 1, 0
     for aggregation in context.aggregations:
-        function = function_named(aggregation.function)
+        function = aggregation_function(aggregation.function, aggregation.args)
         source = aggregation.args[0] if aggregation.args else Star()
         argument = argument_of(aggregation.args, columns)
         if not (isinstance(source, Star) and function.name == "count"):
