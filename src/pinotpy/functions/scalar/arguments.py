@@ -164,7 +164,7 @@ def _texts(array: pa.Array, data_type: DataType | None) -> pa.Array:
     if pa.types.is_string(array.type):
         return array
     if pa.types.is_float32(array.type):
-        return map_distinct(array, lambda value: java_float_text(value), pa.string())
+        return map_distinct(array, java_float_text, pa.string())
     if pa.types.is_floating(array.type):
         return map_distinct(array, java_double_text, pa.string())
     if pa.types.is_boolean(array.type):
