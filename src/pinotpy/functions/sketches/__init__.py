@@ -1,0 +1,1 @@
+"""Sketches: how each kind hashes values, keeps them in state columns, is merged, read and serialized. numpy and Arrow only."""

@@ -1,0 +1,174 @@
+"""Multisets of numbers, one a group, as two state columns of equal shape: the sorted distinct values and how often each was
+seen. Every percentile is read off one.
+
+    values   list<int64> or list<double>   ascending, distinct; doubles with −0.0 = 0.0 and one NaN, above all others
+    counts   list<int64>                   of each value, > 0
+
+All functions here work on the multisets of all groups at once, flattened: entry i belongs to the group of its position.
+numpy and Arrow only, so that a broker merges without compiled kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from pinotpy.data_types import DataType, StoredType
+from pinotpy.decimals import decode_decimal
+from pinotpy.errors import QueryExecutionError
+
+ENTRIES_MAX: Final = 2**31 - 1  # what the offsets of a list column count to
+
+Longs = NDArray[np.int64]
+Doubles = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Multisets:
+    """Multisets of `num_groups` groups, flattened.
+
+    offsets: int64[num_groups + 1], group g has entries offsets[g] … offsets[g + 1].
+    values: int64 or float64, ascending within a group; counts: int64, of each value.
+    """
+
+    offsets: Longs
+    values: NDArray[Any]
+    counts: Longs
+
+    @property
+    def num_groups(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def lengths(self) -> Longs:
+        """Entries of each group."""
+        lengths: Longs = np.diff(self.offsets)
+        return lengths
+
+    def groups(self) -> Longs:
+        """The group of every entry."""
+        return np.repeat(np.arange(self.num_groups), self.lengths)
+
+    def sizes(self) -> Longs:
+        """Sum of the counts of each group."""
+        total = np.concatenate([[0], np.cumsum(self.counts)])
+        sizes: Longs = total[self.offsets[1:]] - total[self.offsets[:-1]]
+        return sizes
+
+    def without_empty(self) -> Multisets:
+        """Without the groups that have no entries."""
+        kept = np.flatnonzero(self.lengths)
+        return Multisets(np.append(self.offsets[kept], self.offsets[-1]), self.values, self.counts)
+
+    def to_arrow(self) -> list[pa.Array]:
+        """The two state columns; raises QueryExecutionError for more entries than a column holds."""
+        if len(self.values) > ENTRIES_MAX:
+            raise QueryExecutionError(
+                f"the distinct values of all groups are {len(self.values)}, more than the {ENTRIES_MAX} that an answer holds: "
+                "filter the rows, or use percentileEst or percentileTDigest, which keep less"
+            )
+        offsets = pa.array(self.offsets.astype(np.int32))
+        return [pa.ListArray.from_arrays(offsets, pa.array(part)) for part in (self.values, self.counts)]
+
+
+def multiset_fields(data_type: DataType) -> list[pa.Field]:
+    """State columns of the multisets of a column: int64 for integers, double for FLOAT, DOUBLE and BIG_DECIMAL."""
+    kind = pa.int64() if data_type.stored in (StoredType.INT, StoredType.LONG) else pa.float64()
+    return [pa.field("values", pa.list_(kind)), pa.field("counts", pa.list_(pa.int64()))]
+
+
+def numbers_of(values: pa.Array) -> NDArray[Any]:
+    """Values in stored form (null free) as int64 or float64; BIG_DECIMAL is rounded to double."""
+    if pa.types.is_binary(values.type):
+        encoded = values.dictionary_encode()
+        doubles = np.array([_double(decode_decimal(data)) for data in encoded.dictionary.to_pylist()], np.float64)
+        return doubles[encoded.indices.to_numpy()] if len(doubles) else doubles
+    plain: NDArray[Any] = values.to_numpy(zero_copy_only=False)
+    return plain.astype(np.float64 if pa.types.is_floating(values.type) else np.int64, copy=False)
+
+
+def _double(value: Decimal) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return float("-inf") if value < 0 else float("inf")
+
+
+def collect_multisets(groups: Longs, values: NDArray[Any], counts: Longs, num_groups: int) -> Multisets:
+    """Multisets from entries in any order; the counts of equal values of a group are added.
+
+    Args:
+        groups: group of every entry, 0 … num_groups − 1.
+        values: int64 or float64; counts: int64 > 0.
+    """
+    if values.dtype == np.float64:
+        values = values + 0.0  # −0.0 becomes 0.0
+    order = _order(groups, values, num_groups)
+    groups, values, counts = groups[order], values[order], counts[order]
+    starts = _run_starts(groups, values)
+    if len(starts) != len(values):
+        counts = np.add.reduceat(counts, starts)
+        groups, values = groups[starts], values[starts]
+    offsets = np.searchsorted(groups, np.arange(num_groups + 1))
+    return Multisets(offsets.astype(np.int64), values, counts.astype(np.int64, copy=False))
+
+
+def _order(groups: Longs, values: NDArray[Any], num_groups: int) -> Longs:
+    """Indexes that sort by group, then by value (NaN last)."""
+    order = np.argsort(values)
+    if num_groups > 1:
+        # 16-bit keys are sorted by radix: the groups of most queries fit.
+        narrow = groups[order].astype(np.uint16 if num_groups <= 1 << 16 else np.int64, copy=False)
+        order = order[np.argsort(narrow, kind="stable")]
+    return order
+
+
+def _run_starts(groups: Longs, values: NDArray[Any]) -> Longs:
+    if not len(values):
+        return np.empty(0, np.int64)
+    differs = np.empty(len(values), np.bool_)
+    differs[0] = True
+    np.not_equal(values[1:], values[:-1], out=differs[1:])
+    if values.dtype == np.float64:
+        differs[1:] &= ~(np.isnan(values[1:]) & np.isnan(values[:-1]))
+    differs[1:] |= groups[1:] != groups[:-1]
+    return np.flatnonzero(differs)
+
+
+def multisets_of(states: Sequence[pa.Array]) -> Multisets:
+    """The multisets of state columns as they travel, one group a row; a null row is empty."""
+    lengths = pc.fill_null(pc.list_value_length(states[0]), 0).to_numpy(zero_copy_only=False)
+    offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+    values, counts = (state.flatten().to_numpy(zero_copy_only=False) for state in states)
+    return Multisets(offsets, values, counts)
+
+
+def merge_multisets(states: Sequence[pa.Array], groups: Longs, num_groups: int) -> Multisets:
+    """The multisets of `num_groups` groups from state rows that belong to `groups`."""
+    parts = multisets_of(states)
+    return collect_multisets(np.repeat(groups, parts.lengths), parts.values, parts.counts, num_groups)
+
+
+def elements(multisets: Multisets, ranks: Longs) -> NDArray[Any]:
+    """The element at rank ranks[g] (from 0) of each group's sorted multiset; ranks must be below the sizes, no group empty."""
+    total = np.cumsum(multisets.counts)
+    before = np.concatenate([[0], total])[multisets.offsets[:-1]]
+    found: NDArray[Any] = multisets.values[np.searchsorted(total, before + ranks, side="right")]
+    return found
+
+
+def percentile_ranks(sizes: Longs, level: float) -> Longs:
+    """Rank (from 0) of the percentile of multisets of these sizes (> 0), as Pinot has it: the last element for 100, else
+    floor(size × level / 100), without interpolation."""
+    if level == int(level):
+        ranks = sizes * int(level) // 100
+    else:
+        ranks = np.floor(sizes * level / 100).astype(np.int64)
+    return np.minimum(ranks, sizes - 1)
