@@ -1,0 +1,56 @@
+"""DISTINCTCOUNTHLL(x[, log2m]), DISTINCTCOUNTHLLMV: about how many different values, by HyperLogLog. BYTES columns hold
+serialized HyperLogLogs, which are merged. Nulls count as the column's default value, as in the reference."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pinotpy.data_types import DataType
+from pinotpy.functions.sketches import hyperloglog
+from pinotpy.functions.spec import AggregateFunction, Argument, DistributionPlan, Groups, Parameter
+
+
+class DistinctCountHll(AggregateFunction):
+    """Registers as in sketches/hyperloglog.py."""
+
+    result_type: ClassVar[DataType] = DataType.LONG
+    null_aware: ClassVar[bool] = False
+
+    def __init__(self, name: str, display_name: str, *, multi_value: bool = False, log2m: int = hyperloglog.LOG2M_DEFAULT) -> None:
+        self.name, self.display_name, self.multi_value, self.log2m = name, display_name, multi_value, log2m  # type: ignore[misc]
+
+    def with_parameters(self, parameters: Sequence[Parameter]) -> DistinctCountHll:
+        if not parameters:
+            return self
+        return type(self)(self.name, self.display_name, multi_value=self.multi_value, log2m=hyperloglog.log2m_parameter(parameters[0], self.display_name))
+
+    def state_fields(self, argument: Argument) -> list[pa.Field]:
+        return hyperloglog.state_fields()
+
+    def plan(self, argument: Argument, *, sum_fits_long: bool) -> DistributionPlan:
+        data_type = argument.data_type
+        assert data_type is not None
+
+        def collect(rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int) -> list[pa.Array]:
+            if data_type is DataType.BYTES:
+                return hyperloglog.states_of_serialized(rows, values, num_rows)
+            return hyperloglog.states_of_values(rows, values, num_rows, data_type, self.log2m)
+
+        return DistributionPlan(collect)
+
+    def merge(self, states: Sequence[pa.Array], groups: Groups, num_groups: int) -> list[pa.Array]:
+        return hyperloglog.merge_states(states, groups, num_groups)
+
+    def finish(self, states: Sequence[pa.Array], *, null_handling: bool) -> pa.Array:
+        return hyperloglog.estimates(states)
+
+
+FUNCTIONS = (
+    DistinctCountHll("distinctcounthll", "distinctCountHLL"),
+    DistinctCountHll("distinctcounthllmv", "distinctCountHLLMV", multi_value=True),
+)

@@ -1,0 +1,27 @@
+"""DISTINCTCOUNTRAWHLL(x[, log2m]), DISTINCTCOUNTRAWHLLMV: the HyperLogLog itself, serialized, as lower-case hex."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import pyarrow as pa
+
+from pinotpy.data_types import DataType
+from pinotpy.functions.aggregate.distinctcounthll import DistinctCountHll
+from pinotpy.functions.sketches import hyperloglog
+
+
+class DistinctCountRawHll(DistinctCountHll):
+    """As DISTINCTCOUNTHLL; of no rows it is an empty HyperLogLog."""
+
+    result_type: ClassVar[DataType] = DataType.STRING
+
+    def finish(self, states: Sequence[pa.Array], *, null_handling: bool) -> pa.Array:
+        return pa.array([data.hex() for data in hyperloglog.serialized(states, self.log2m)], pa.string())
+
+
+FUNCTIONS = (
+    DistinctCountRawHll("distinctcountrawhll", "distinctCountRawHLL"),
+    DistinctCountRawHll("distinctcountrawhllmv", "distinctCountRawHLLMV", multi_value=True),
+)
