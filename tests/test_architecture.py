@@ -22,9 +22,9 @@ HOUSE: dict[str, set[str]] = {
     "stream": {"config"},
     "fs": {"config"},
     "query": {"pql", "segment", "functions", "config", "kernels"},
-    "ingest": {"segment", "functions", "fs", "config", "stream", "kernels"},
-    "client": {"config"},
-    "service": {"config", "cluster", "fs", "kernels"},
+    "ingest": {"pql", "segment", "functions", "fs", "config", "stream", "kernels"},
+    "client": {"config", "cluster"},  # cluster: brokers are found and followed in ZooKeeper, when asked for
+    "service": {"config", "cluster", "fs", "functions", "kernels"},
     "rpc": {"config", "query"},
     "controller": {"service", "rpc", "cluster", "config", "fs", "segment", "ingest", "client"},
     "broker": {"service", "rpc", "cluster", "config", "query", "pql", "functions"},

@@ -11,7 +11,7 @@ from typing import ClassVar, Self
 from pydantic import model_validator
 
 from pinotpy.config.document import Number, WholeNumber
-from pinotpy.config.settings_loading import Flag, Settings, Size, load_settings, setting
+from pinotpy.config.settings_loading import Flag, Names, Settings, Size, load_settings, setting
 from pinotpy.names import DEFAULT_CLUSTER
 
 __all__ = ["BrokerSettings", "ControllerSettings", "ProcessSettings", "ServerSettings", "load_settings"]
@@ -45,6 +45,14 @@ class ProcessSettings(Settings):
     tls_ca_file: Path | None = setting(None, "pinotpy.tls.caFile", about="PEM certificates that other daemons' certificates are checked with.")
     insecure: Flag = setting(False, "pinotpy.insecure", about="Allow an address other than loopback without users file.")
     audit_file: Path | None = setting(None, "pinotpy.audit.file", about="File of the audit trail; default: among the other log lines.")
+    user_functions: Names = setting(
+        (),
+        "pinotpy.user.functions",
+        "pinot.server.user.functions",
+        "pinot.broker.user.functions",
+        "controller.user.functions",
+        about="User functions that must be there at start: module:function, or names that installed packages announce; by commas.",
+    )
     log_level: str = setting("INFO", "pinotpy.log.level", about="DEBUG, INFO, WARNING or ERROR.", pattern="^(DEBUG|INFO|WARNING|ERROR)$")
 
     @property

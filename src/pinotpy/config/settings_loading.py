@@ -28,7 +28,14 @@ def _size(value: Any) -> Any:
     return value
 
 
+def _names(value: Any) -> Any:
+    if isinstance(value, str):
+        return tuple(name for part in value.split(",") if (name := part.strip()))
+    return value
+
+
 Size = Annotated[WholeNumber, BeforeValidator(_size)]
+Names = Annotated[tuple[str, ...], BeforeValidator(_names)]  # a list in JSON, by commas in text
 Flag = Truth
 
 

@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeVar
 
 from pinotpy.clock import Clock, SystemClock
 from pinotpy.config.settings import ProcessSettings
+from pinotpy.functions.loading import load_user_functions
 from pinotpy.service.access import CLUSTER_TOKEN_HEADER, AccessControl, AllowAll, UsersFileAccess, read_cluster_token
 from pinotpy.service.daemon import Daemon, Part, run_daemon
 from pinotpy.service.http import HttpApp
@@ -93,8 +94,10 @@ def run_assembled(settings: SettingsT, assemble: Callable[[SettingsT, Equipment]
 
 
 def equip(role: str, settings: ProcessSettings) -> Equipment:
-    """Make the parts; sets up the process' logging. Raises StartError (bad files, bad users file)."""
+    """Make the parts; sets up the process' logging and its user functions. Raises StartError (bad files, bad users file) and
+    InvalidConfigError (user functions that are missing or broken)."""
     configure_logs(level=settings.log_level, audit_file=settings.audit_file)
+    load_user_functions(settings.user_functions)
     token = read_cluster_token(settings.cluster_token_file) if settings.cluster_token_file else None
     clock = SystemClock()
     if role == "server":

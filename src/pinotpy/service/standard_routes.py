@@ -1,4 +1,4 @@
-"""The routes that every daemon has: health, metrics, version, settings, and the documentation pages, which work offline."""
+"""The routes that every daemon has: health, metrics, version, settings, functions, and the documentation pages, which work offline."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from fastapi import Response
 
 from pinotpy import __version__
 from pinotpy.errors import NotFoundError
+from pinotpy.functions.listing import function_list
 from pinotpy.service.metrics import EXPOSITION_CONTENT_TYPE, Metrics
 from pinotpy.service.routes import CLUSTER, PUBLIC, Action, Routes
 
@@ -61,6 +62,10 @@ def standard_routes(
     @routes.get("/debug/config", Action.ADMIN, CLUSTER, summary="Effective settings, secrets masked")
     def debug_config() -> dict[str, Any]:
         return settings()
+
+    @routes.get("/functions", Action.READ, CLUSTER, summary="Functions of queries and ingestion that this daemon knows")
+    def functions() -> dict[str, Any]:
+        return {"functions": function_list()}
 
     @routes.get("/openapi.json", Action.READ, PUBLIC, include_in_schema=False)
     async def openapi_json() -> dict[str, Any]:

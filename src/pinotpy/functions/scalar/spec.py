@@ -79,6 +79,7 @@ class ScalarFunction:
     bind(operands, dialect): checks types and constants; raises InvalidQueryError, which PQL answers with code 200.
     arguments_min, arguments_max: checked before `bind` is called.
     constant: equal arguments give equal values (False for now(), rand()).
+    origin: what a user wrote (functions.UserFunction); None for functions that come with pinotpy.
     """
 
     name: str
@@ -90,6 +91,7 @@ class ScalarFunction:
     arguments_max: int = 1
     aliases: tuple[str, ...] = ()
     constant: bool = True
+    origin: object | None = None
 
 
 @cache
@@ -112,6 +114,11 @@ _user: dict[str, ScalarFunction] = {}
 def scalar_functions() -> dict[str, ScalarFunction]:
     """All scalar functions by canonical name and alias, the user-defined ones among them."""
     return _built_in() | _user
+
+
+def user_functions() -> dict[str, ScalarFunction]:
+    """The user-defined functions of this process by canonical name."""
+    return dict(_user)
 
 
 def find_scalar_function(name: str) -> ScalarFunction | None:
