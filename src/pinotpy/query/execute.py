@@ -10,6 +10,7 @@ from dataclasses import replace
 from pinotpy.pql.ast import Dialect
 from pinotpy.query.context import QueryContext, QueryKind
 from pinotpy.query.control import QueryControl
+from pinotpy.query.explain.plans import explain_segments
 from pinotpy.query.operators.aggregate import run_aggregation
 from pinotpy.query.operators.distinct import run_distinct
 from pinotpy.query.operators.group_by import run_group_by
@@ -46,6 +47,8 @@ def execute(
     wanted = [segment if all(map(segment.has_column, names)) else _completed(segment, context, host) for segment in segments]
     if context.kind is QueryKind.SELECTION and not context.order_by and context.filter is None:
         wanted = _enough(wanted, context.offset + context.limit)
+    if context.explain:
+        return explain_segments(context, segments, wanted, control)
     if context.limit == 0 and (context.dialect is Dialect.SQL or context.kind in (QueryKind.SELECTION, QueryKind.DISTINCT)):
         # Only the names and types are asked for, and the broker knows them.
         processed = Statistics(num_segments_queried=len(segments), num_segments_processed=len(segments), total_docs=sum(s.num_docs for s in segments))

@@ -71,6 +71,7 @@ class PartialResult:
     exceptions: list[QueryException] = field(default_factory=list)
     missing_segments: list[str] = field(default_factory=list)
     trace: list[dict[str, Any]] = field(default_factory=list)
+    explain: list[dict[str, Any]] = field(default_factory=list)  # EXPLAIN's groups of segments (query/explain/plans.py), instead of rows
 
     def to_bytes(self) -> bytes:
         """MAGIC, u32 little-endian length of a JSON header, the header, then an Arrow IPC stream (absent if no rows)."""
@@ -80,6 +81,7 @@ class PartialResult:
                 "exceptions": [[e.code, e.message] for e in self.exceptions],
                 "missing": self.missing_segments,
                 "trace": self.trace,
+                "explain": self.explain,
                 "rows": self.rows is not None,
             }
         )
@@ -105,6 +107,8 @@ class PartialResult:
                     rows = reader.read_all()
                 rows.validate(full=True)
             statistics = Statistics(**{k: v for k, v in header["statistics"].items() if k in STATISTICS})
-            return cls(rows, statistics, [QueryException(int(c), str(m)) for c, m in header["exceptions"]], list(header["missing"]), list(header["trace"]))
+            exceptions = [QueryException(int(c), str(m)) for c, m in header["exceptions"]]
+            # A server of an earlier release has no word for `explain`.
+            return cls(rows, statistics, exceptions, list(header["missing"]), list(header["trace"]), list(header.get("explain", [])))
         except (ValueError, KeyError, TypeError, pa.ArrowException, OSError) as error:
             raise DataError(f"a server's partial result cannot be read: {error}") from error

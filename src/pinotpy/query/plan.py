@@ -81,6 +81,7 @@ class ScanPlan:
     filter_program: int64[num_units, k, INSTRUCTION_WORDS], the same k for all units.
     statistics: complete after `run`, but for the counters that belong to the operator (post-filter entries).
     match_all: no filter, so that every doc of every segment is selected.
+    listed: the docs of every unit where the plan was narrowed to lists (narrow.py), else empty.
     keep_alive: arrays that instructions point to.
     """
 
@@ -95,6 +96,7 @@ class ScanPlan:
     emit_filter: Callable[[Filter, Shape, int], None]
     match_all: bool = False
     executor: Executor | None = None
+    listed: list[NDArray[np.int32]] = field(default_factory=list)
     keep_alive: list[Any] = field(default_factory=list)
     _programs: list[tuple[Shape, NDArray[np.int64]]] = field(default_factory=list)
 

@@ -23,7 +23,7 @@ from pinotpy.query.ordering import SortKey, order_indices
 from pinotpy.query.partial import PartialResult
 from pinotpy.query.post_aggregation import Groups, evaluate, select_groups
 from pinotpy.query.reduced import GroupList, ReducedResult, ResultColumn, ResultType
-from pinotpy.query.result_types import argument_of, columns_by_name, literal_type, result_type
+from pinotpy.query.result_types import argument_of, literal_type, result_type
 
 _SMALLEST_FIRST = frozenset({"min", "minmv"})
 
@@ -58,8 +58,7 @@ def constant_row(context: QueryContext) -> ReducedResult:
 
 def _rows(context: QueryContext, rows: pa.Table | None) -> ReducedResult:
     """Selections and DISTINCT: merged rows are in order already; the offset is cut off here, once."""
-    columns = columns_by_name(context)
-    types = [result_type(column.expression, columns) for column in context.output]
+    types = [result_type(column.expression, context) for column in context.output]
     if rows is None:
         return ReducedResult(context.kind, tuple(ResultColumn(c.name, t, _empty(t)) for c, t in zip(context.output, types, strict=True)))
     kept = rows.slice(context.offset, context.limit)
@@ -91,12 +90,11 @@ def _aggregation(context: QueryContext, rows: pa.Table | None) -> ReducedResult:
 
 def _finished(context: QueryContext, rows: pa.Table | None) -> list[pa.Array]:
     """The value column of every aggregation. Without rows: one row of nothing seen."""
-    columns = columns_by_name(context)
     values = []
     for index, aggregation in enumerate(context.aggregations):
         function = aggregation_function(aggregation.function, aggregation.args)
         if rows is None:
-            states = function.nothing_seen(argument_of(aggregation.args, columns))
+            states = function.nothing_seen(argument_of(aggregation.args, context))
         else:
             states = [rows.column(name).combine_chunks() for name in rows.column_names if name.startswith(f"a{index}_")]
         values.append(function.finish(states, null_handling=context.null_handling))
@@ -119,10 +117,10 @@ def _output_type(context: QueryContext, expression: Expression | AggregationRef,
         case Call() if expression not in context.group_by and pa.types.is_boolean(values.type):
             return ResultType(DataType.BOOLEAN)
         case Identifier() if expression in context.group_by:
-            found = result_type(expression, columns_by_name(context))
+            found = result_type(expression, context)
             return ResultType(found.data_type)  # a multi-value group column shows one value a group
         case _:
-            return result_type(expression, columns_by_name(context))
+            return result_type(expression, context)
 
 
 # --- groups --------------------------------------------------------------------------------------------------------
@@ -144,8 +142,7 @@ def _group_by(context: QueryContext, rows: pa.Table | None) -> ReducedResult:
 
 
 def _no_groups(context: QueryContext) -> ReducedResult:
-    columns = columns_by_name(context)
-    keys = {e: _empty(ResultType(result_type(e, columns).data_type)) for e in context.group_by}
+    keys = {e: _empty(ResultType(result_type(e, context).data_type)) for e in context.group_by}
     values = tuple(_empty(ResultType(aggregation_function(a.function, a.args).result_type)) for a in context.aggregations)
     groups = Groups(keys, values, 0)
     if _has_own_lists(context):

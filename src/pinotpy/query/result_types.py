@@ -3,46 +3,85 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from decimal import Decimal
+from functools import lru_cache
 
 from pinotpy.data_types import INT_MIN, LONG_MIN, DataType
+from pinotpy.functions.scalar.spec import Bound, Operand, bind
 from pinotpy.functions.spec import Argument
-from pinotpy.pql.ast import Call, Expression, Identifier, Literal, Star
-from pinotpy.pql.function_names import canonical_function
+from pinotpy.pql.ast import Call, Dialect, Expression, Identifier, Literal, Star
 from pinotpy.query.context import AggregationRef, ColumnRef, QueryContext
 from pinotpy.query.reduced import ResultType
 
 ARITHMETIC = frozenset({"plus", "minus", "times", "divide", "mod"})
 COMPARISONS = frozenset({"equals", "not_equals", "greater_than", "greater_than_or_equal", "less_than", "less_than_or_equal"})
-_BOOLEAN_OPERATORS = frozenset({"and", "or", "not", "between", "not_between", "in", "not_in", "like", "not_like", "regexp_like"})
-_TESTS = frozenset({"is_null", "is_not_null", "is_true", "is_not_true", "is_false", "is_not_false"})
-CONDITIONS = COMPARISONS | _BOOLEAN_OPERATORS | _TESTS
+# What the query room evaluates itself, because null vectors or predicates decide; everything else is a scalar function.
+NULL_TESTS = frozenset({"is_null", "is_not_null"})
+TRUTH_TESTS = frozenset({"is_true", "is_not_true", "is_false", "is_not_false"})
+PREDICATES = frozenset({"between", "not_between", "in", "not_in", "like", "not_like", "regexp_like"})
+LOGIC = frozenset({"and", "or", "not"})
+CONDITIONS = COMPARISONS | PREDICATES | LOGIC | NULL_TESTS | TRUTH_TESTS
 
 
-def columns_by_name(context: QueryContext) -> dict[str, ColumnRef]:
+class ExpressionTypes:
+    """Types of the expressions of one query."""
+
+    def __init__(self, columns: tuple[ColumnRef, ...], dialect: Dialect) -> None:
+        self.columns: Mapping[str, ColumnRef] = {column.name: column for column in columns}
+        self.dialect = dialect
+        # PQL has no booleans: conditions are 1 and 0.
+        self._condition = ResultType(DataType.BOOLEAN if dialect is Dialect.SQL else DataType.INT)
+
+    def of(self, expression: Expression | AggregationRef) -> ResultType:
+        """Raises QueryExecutionError (PQL) or InvalidQueryError (SQL) for functions that do not exist or do not take their arguments."""
+        match expression:
+            case Identifier(name=name):
+                column = self.columns[name]
+                return ResultType(column.data_type, column.single_value)
+            case Literal(value=value):
+                return ResultType(literal_type(value))
+            case Star() | AggregationRef():
+                return ResultType(DataType.LONG)
+            case Call(name=name) if name in CONDITIONS:
+                return self._condition
+            case Call():
+                bound = self.bound(expression)
+                return ResultType(bound.data_type, bound.single_value)
+
+    def operand(self, expression: Expression) -> Operand:
+        """The expression as an argument of a function."""
+        if isinstance(expression, Literal):
+            # Where it stands makes no other function of it: equal calls are bound once.
+            return Operand(literal_type(expression.value), True, replace(expression))
+        found = self.of(expression)
+        if isinstance(expression, Call) and expression.name in CONDITIONS:
+            return Operand(DataType.BOOLEAN)
+        return Operand(found.data_type, found.single_value)
+
+    def bound(self, call: Call) -> Bound:
+        """The scalar function of a call."""
+        return bind(call.name, tuple([self.operand(arg) for arg in call.args]), self.dialect)
+
+
+@lru_cache(maxsize=256)
+def _types(columns: tuple[ColumnRef, ...], dialect: Dialect) -> ExpressionTypes:
+    return ExpressionTypes(columns, dialect)
+
+
+def types_of(context: QueryContext) -> ExpressionTypes:
+    """The types of the query's expressions."""
+    return _types(context.columns, context.dialect)
+
+
+def columns_by_name(context: QueryContext) -> Mapping[str, ColumnRef]:
     """The columns that a query reads, by name."""
-    return {column.name: column for column in context.columns}
+    return types_of(context).columns
 
 
-def result_type(expression: Expression | AggregationRef, columns: Mapping[str, ColumnRef]) -> ResultType:
-    """Type of an expression over columns. Arithmetic is DOUBLE, or BIG_DECIMAL if an operand of + − × ÷ is (sql-live §3)."""
-    match expression:
-        case Identifier(name=name):
-            column = columns[name]
-            return ResultType(column.data_type, column.single_value)
-        case Literal(value=value):
-            return ResultType(literal_type(value))
-        case Star() | AggregationRef():
-            return ResultType(DataType.LONG)
-        case Call(name=name) if name in CONDITIONS:
-            return ResultType(DataType.BOOLEAN)
-        case Call(name="cast", args=(_, Literal(value=str(target)))):
-            return ResultType(_cast_type(target))
-        case Call(name=name, args=args) if (operator := canonical_function(name)) in ARITHMETIC and operator != "mod":
-            types = [result_type(arg, columns).data_type for arg in args]
-            return ResultType(DataType.BIG_DECIMAL if DataType.BIG_DECIMAL in types else DataType.DOUBLE)
-        case _:
-            return ResultType(DataType.DOUBLE)
+def result_type(expression: Expression | AggregationRef, context: QueryContext) -> ResultType:
+    """Type of an expression over the columns of the query."""
+    return types_of(context).of(expression)
 
 
 def literal_type(value: object) -> DataType | None:
@@ -62,14 +101,29 @@ def literal_type(value: object) -> DataType | None:
             return DataType.STRING
 
 
-def argument_of(args: tuple[Expression, ...], columns: Mapping[str, ColumnRef]) -> Argument:
+def argument_of(args: tuple[Expression, ...], context: QueryContext) -> Argument:
     """What an aggregation call is applied to."""
     if not args or isinstance(args[0], Star):
         return Argument(None)
-    found = result_type(args[0], columns)
+    found = result_type(args[0], context)
     return Argument(found.data_type, found.single_value)
 
 
-def _cast_type(target: str) -> DataType:
-    name = {"INTEGER": "INT", "BIGINT": "LONG", "VARCHAR": "STRING", "DECIMAL": "BIG_DECIMAL"}.get(target.upper(), target.upper())
-    return DataType(name) if name in DataType.__members__ else DataType.STRING
+def columns_in(expression: Expression) -> list[str]:
+    """Names of the columns that an expression reads, each as often as it stands there."""
+    if isinstance(expression, Identifier):
+        return [expression.name]
+    if isinstance(expression, Literal | Star):
+        return []
+    return [name for arg in expression.args for name in columns_in(arg)]
+
+
+def is_strict(expression: Expression, context: QueryContext) -> bool:
+    """Whether the expression is null wherever a column in it is, and asks for nothing else of nulls."""
+    if not isinstance(expression, Call):
+        return True
+    if expression.name in CONDITIONS - COMPARISONS:
+        return False
+    if expression.name not in CONDITIONS and types_of(context).bound(expression).handles_nulls:
+        return False
+    return all(is_strict(arg, context) for arg in expression.args)

@@ -12,12 +12,14 @@ from numpy.typing import NDArray
 from pinotpy.kernels import abi, resolve, sub_filter
 from pinotpy.kernels.legs import LEG_ALWAYS
 from pinotpy.query.columns import ColumnMetas
-from pinotpy.query.context import Filter, QueryContext
+from pinotpy.query.context import Filter, QueryContext, QueryKind
 from pinotpy.query.control import QueryControl
+from pinotpy.query.explain.notes import BY_LIST, BY_RUN, ScanNotes
 from pinotpy.query.filter.computed import ComputedLeg
 from pinotpy.query.filter.normal_form import EVERYWHERE, normal_form
 from pinotpy.query.filter.resolve import ResolvedLeg
-from pinotpy.query.filter.tree import RESULT, Resolved, conjuncts, each_leg, emit_tree, known, resolve_tree
+from pinotpy.query.filter.tree import RESULT, Known, Resolved, ResolvedAll, conjuncts, each_leg, emit_tree, known, resolve_tree
+from pinotpy.query.narrow import narrow
 from pinotpy.query.partial import Statistics
 from pinotpy.query.plan import ScanPlan, Shape
 from pinotpy.query.program import Instructions
@@ -38,8 +40,9 @@ def build_scan(
     *,
     threads: int = 1,
     executor: Executor | None = None,
+    notes: ScanNotes | None = None,
 ) -> ScanPlan:
-    """The plan of a query over `segments`.
+    """The plan of a query over `segments`. With `notes` (EXPLAIN) the decisions are kept there, and the plan cannot be run.
 
     Raises: UnknownColumnError; for literals and patterns what predicate.typed_leg raises; what `control.check` raises.
     """
@@ -50,26 +53,39 @@ def build_scan(
     docs = np.array([segment.num_docs for segment in kept], np.int64)
     tree: Resolved | None = None
     selects = np.ones(len(kept), np.bool_)
+    facts: Known | None = None
     if condition != EVERYWHERE and kept:
         tree = resolve_tree(condition, context, metas, control)
         facts = known(tree, len(kept), metas)
         statistics.num_segments_pruned = int(facts.prune.sum())
         selects = ~facts.never & ~facts.prune
-        if bool(facts.always[selects].all()):
-            tree = None
+    if notes is not None:
+        notes.resolved(metas, tree, facts, selects)
+    if facts is not None and bool(facts.always[selects].all()):
+        tree = None
     statistics.num_segments_pruned += len(segments) - len(kept)
     statistics.num_segments_processed = statistics.num_segments_queried - statistics.num_segments_pruned
+    late: list[ComputedLeg] = []
+    if tree is not None and notes is None:
+        tree, late = _split_late(tree)
     keep_alive: list[Any] = [tree]
     units = _units(np.flatnonzero(selects), docs)
     if tree is not None:
         units = _clip_to_sorted(units, tree)
+        if notes is not None:
+            notes.used(BY_RUN)
         units = _use_postings(units, tree, metas, keep_alive)
+        if notes is not None:
+            notes.used(BY_LIST)
     units, starts = _deal(units, threads if executor is not None else 1)
     program = Instructions()
+    if notes is not None:
+        notes.dealt(units)
     if tree is not None and len(units):
-        statistics.num_entries_scanned_in_filter += _compute(tree, units, metas, control)
+        if notes is None:
+            statistics.num_entries_scanned_in_filter += _compute(tree, units, metas, control)
         emit_tree(tree, program, units[:, abi.U_SEGMENT], metas)
-    return ScanPlan(
+    plan = ScanPlan(
         context=context,
         segments=kept,
         control=control,
@@ -83,6 +99,20 @@ def build_scan(
         executor=executor,
         keep_alive=keep_alive,
     )
+    if not late or not len(units):
+        return plan
+    enough = context.offset + context.limit if context.kind is QueryKind.SELECTION and not context.order_by else None
+    return narrow(plan, [leg.on_docs for leg in late], wanted=enough)
+
+
+def _split_late(tree: Resolved) -> tuple[Resolved | None, list[ComputedLeg]]:
+    """The filter without the conditions under AND that Python computes, and those: they see only docs that the rest keeps."""
+    legs = conjuncts(tree)
+    late = [leg for leg in legs if isinstance(leg, ComputedLeg)]
+    rest: list[Resolved] = [leg for leg in legs if not isinstance(leg, ComputedLeg)]
+    if not late:
+        return tree, []
+    return (ResolvedAll(rest) if rest else None), late
 
 
 def _units(segments: NDArray[np.int64], docs: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -112,7 +142,7 @@ def _use_postings(units: NDArray[np.int64], tree: Resolved, metas: ColumnMetas, 
     if not legs or not len(units):
         return units
     at = units[:, abi.U_SEGMENT]
-    lengths = np.stack([_posting_lengths(leg, metas)[at] for leg in legs])  # (legs, units)
+    lengths = np.stack([posting_lengths(leg, metas)[at] for leg in legs])  # (legs, units)
     best = lengths.argmin(axis=0)
     shortest = lengths.min(axis=0)
     # What a sorted column left of the segment it leaves of the list as well.
@@ -127,7 +157,7 @@ def _is_indexed(leg: ResolvedLeg, metas: ColumnMetas) -> bool:
     return bool((metas.of(leg.leg.column)[:, abi.M_INVERTED_OFFSETS] != 0).any()) and bool(leg.ranged.any() or len(leg.members))
 
 
-def _posting_lengths(leg: ResolvedLeg, metas: ColumnMetas) -> NDArray[np.int64]:
+def posting_lengths(leg: ResolvedLeg, metas: ColumnMetas) -> NDArray[np.int64]:
     """Postings of the leg in each segment; endless where there is no index or nothing to gain."""
     words = metas.of(leg.leg.column)
     lengths = np.full(len(words), np.iinfo(np.int64).max)

@@ -23,14 +23,14 @@ def values_at(column: Column, docs: Docs, *, null_handling: bool) -> pa.Array:
     """
     nulls = nulls_at(column, docs) if null_handling else None
     if column.single_value:
-        values = _logical(_stored(column, docs), column.data_type)
+        values = logical_values(_stored(column, docs), column.data_type)
         return values if nulls is None else pc.if_else(pa.array(nulls), pa.scalar(None, values.type), values)
     offsets = column.offsets()
     first, counts = offsets[docs].astype(np.int64), np.diff(offsets)[docs] if len(docs) * 16 > len(offsets) else offsets[docs + 1] - offsets[docs]
     ends = np.zeros(len(docs) + 1, np.int32)
     np.cumsum(counts, out=ends[1:])
     entries = np.repeat(first - ends[:-1], counts) + np.arange(ends[-1])
-    flat = _logical(_stored(column, entries), column.data_type)
+    flat = logical_values(_stored(column, entries), column.data_type)
     return pa.ListArray.from_arrays(pa.array(ends), flat, mask=None if nulls is None else pa.array(nulls))
 
 
@@ -55,7 +55,8 @@ def _stored(column: Column, entries: Docs) -> pa.Array:
     return pa.array(values[entries]) if isinstance(values, np.ndarray) else values.take(pa.array(entries))
 
 
-def _logical(values: Any, data_type: DataType) -> pa.Array:
+def logical_values(values: Any, data_type: DataType) -> pa.Array:
+    """Stored values in DataType.arrow: BOOLEAN as bool, text as string."""
     if data_type is DataType.BOOLEAN:
         return values.cast(pa.bool_())
     if data_type.stored is not StoredType.VAR:

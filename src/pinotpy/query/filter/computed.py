@@ -1,23 +1,70 @@
-"""Legs over expressions: computed in Python, segment by segment, before the scan; to the scan they are flags of docs."""
+"""Conditions over expressions, computed in Python: on a dictionary's values where one column decides, else doc by doc.
+
+Under AND they see only docs that the rest of the filter has let through (narrow.py). Elsewhere (inside OR) they are legs
+whose flags of docs are computed before the scan.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pinotpy.errors import QueryExecutionError
 from pinotpy.kernels import abi, filters
 from pinotpy.kernels.legs import LEG_RUN
 from pinotpy.query.columns import ColumnMetas
-from pinotpy.query.context import QueryContext
+from pinotpy.query.context import And, Constant, Filter, Not, Or, Predicate, QueryContext
 from pinotpy.query.control import QueryControl
-from pinotpy.query.expression import condition_mask
+from pinotpy.query.expression import condition_mask, dictionary_rows, segment_rows
 from pinotpy.query.filter.normal_form import Computed
+from pinotpy.query.on_dictionary import deciding_column
+from pinotpy.query.result_types import columns_in
+from pinotpy.segment.data_source import Segment
 
-_BATCH = 1 << 16
+_BATCH: Final = 1 << 16
+# A dictionary is computed as a whole if it has at most so many values for each doc asked about.
+_VALUES_PER_DOC: Final = 4
 _NO_COLUMN = np.zeros(abi.META_WORDS, np.int64)
+
+
+def condition_columns(condition: Filter) -> list[str]:
+    """Names of the columns that a condition reads."""
+    if isinstance(condition, Constant):
+        return []
+    if isinstance(condition, Not):
+        return condition_columns(condition.child)
+    if isinstance(condition, And | Or):
+        return [name for child in condition.children for name in condition_columns(child)]
+    return columns_in(condition.lhs if isinstance(condition, Predicate) else condition.expression)
+
+
+class ConditionOnDocs:
+    """A condition as flags of docs, uint8: 1 where it is true (or, if negated, false) of the doc."""
+
+    def __init__(self, condition: Computed, context: QueryContext) -> None:
+        self._condition, self._context = condition, context
+        self._columns = condition_columns(condition.condition)
+        # By identity of the segment: flags by dict id, and the docs' ids; None: the dictionary has values that the condition
+        # cannot take.
+        self._by_id: dict[int, tuple[NDArray[np.uint8], NDArray[Any]] | None] = {}
+
+    def __call__(self, segment: Segment, docs: NDArray[np.int64]) -> NDArray[np.uint8]:
+        column = deciding_column(self._columns, segment, strict=False)
+        if column is not None and (id(segment) in self._by_id or column.cardinality <= _VALUES_PER_DOC * len(docs)):
+            if id(segment) not in self._by_id:
+                try:
+                    flags = condition_mask(self._condition.condition, dictionary_rows(self._context, column), negated=self._condition.negated)
+                    self._by_id[id(segment)] = flags, column.ids()
+                except QueryExecutionError:
+                    self._by_id[id(segment)] = None  # perhaps no doc that is asked about has the value at fault
+            known = self._by_id[id(segment)]
+            if known is not None:
+                found: NDArray[np.uint8] = known[0][known[1][docs]]
+                return found
+        return condition_mask(self._condition.condition, segment_rows(self._context, segment, docs), negated=self._condition.negated)
 
 
 @dataclass(slots=True)
@@ -25,7 +72,7 @@ class ComputedLeg:
     """Like resolve.ResolvedLeg, of a predicate over an expression: always to be run, negation and nulls inside its flags."""
 
     condition: Computed
-    context: QueryContext
+    on_docs: ConditionOnDocs
     meta: NDArray[np.int64]
     mode: NDArray[np.int64]
     function: NDArray[np.int64]
@@ -44,7 +91,7 @@ class ComputedLeg:
         for first in range(low, high, _BATCH):
             control.check()
             docs = np.arange(first, min(first + _BATCH, high))
-            mask[first : first + len(docs)] = condition_mask(self.condition.condition, self.context, source, docs, negated=self.condition.negated)
+            mask[first : first + len(docs)] = self.on_docs(source, docs)
         self.keep_alive.append(mask)
         self.tests[segment, 0], self.tests[segment, 1] = mask.ctypes.data, len(mask)
         return high - low
@@ -55,7 +102,7 @@ def computed_leg(condition: Computed, context: QueryContext, metas: ColumnMetas)
     n = len(metas.segments)
     return ComputedLeg(
         condition=condition,
-        context=context,
+        on_docs=ConditionOnDocs(condition, context),
         meta=np.full(n, _NO_COLUMN.ctypes.data, np.int64),
         mode=np.full(n, LEG_RUN, np.int64),
         function=np.full(n, filters.doc_flags.address, np.int64),

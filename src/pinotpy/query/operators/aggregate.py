@@ -9,6 +9,7 @@ from pinotpy.kernels import groups
 from pinotpy.kernels.result_context import ResultContext
 from pinotpy.pql.ast import Identifier
 from pinotpy.query.operators.collect import arena_rows, collect_states
+from pinotpy.query.operators.computed_columns import with_computed_columns
 from pinotpy.query.operators.emit import NO_REGISTER, emit_distribution_frame, emit_updates
 from pinotpy.query.operators.layout import AggregationLayout, Layout, make_layout, projected_columns, state_columns, values_bound
 from pinotpy.query.operators.sources import Sources
@@ -25,7 +26,7 @@ def run_aggregation(plan: ScanPlan) -> PartialResult:
             plan.statistics.num_docs_scanned += sum(segment.num_docs for segment in plan.segments)
             plan.statistics.num_segments_matched += len(plan.segments)
             return PartialResult(pa.table(states), plan.statistics)
-    return _scan(plan, layout)
+    return _scan(plan)
 
 
 def _from_metadata(plan: ScanPlan, layout: Layout) -> dict[str, pa.Array] | None:
@@ -59,10 +60,12 @@ def _dictionary_answers(plan: ScanPlan, entry: AggregationLayout) -> bool:
     return all(segment.column(entry.source.name).dictionary is not None for segment in plan.segments)
 
 
-def _scan(plan: ScanPlan, layout: Layout) -> PartialResult:
+def _scan(plan: ScanPlan) -> PartialResult:
+    num_read = len(projected_columns(plan.context))
+    plan = with_computed_columns(plan)
+    layout = make_layout(plan)
     sources = Sources(plan)
-    columns = projected_columns(plan.context)
-    for shape in plan.shapes(columns):
+    for shape in plan.shapes(projected_columns(plan.context)):
         shape.begin(groups.begin_dense.address, 1, 0)
         emit_updates(shape, layout, NO_REGISTER, sources)
         shape.end(groups.end_dense.address)
@@ -78,7 +81,7 @@ def _scan(plan: ScanPlan, layout: Layout) -> PartialResult:
     threads = arena_rows(run.contexts)
     num_rows = sum(len(thread.rows) for thread in threads)
     statistics = plan.statistics
-    statistics.num_entries_scanned_post_filter += statistics.num_docs_scanned * len(columns)
+    statistics.num_entries_scanned_post_filter += statistics.num_docs_scanned * num_read
     if num_rows == 0:
         return PartialResult(None, statistics)
     everybody = np.zeros(num_rows, np.int64)

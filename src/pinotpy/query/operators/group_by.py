@@ -18,12 +18,13 @@ from pinotpy.kernels.result_context import ResultContext
 from pinotpy.pql.ast import Expression, Identifier
 from pinotpy.query.combine import limit_groups
 from pinotpy.query.operators.collect import ArenaRows, arena_rows, collect_states, decode, key_array
+from pinotpy.query.operators.computed_columns import with_computed_columns
 from pinotpy.query.operators.emit import NO_REGISTER, emit_distribution_frame, emit_updates
 from pinotpy.query.operators.layout import Layout, make_layout, projected_columns, values_bound
 from pinotpy.query.operators.sources import Source, Sources, fetch_ids, fetch_nulls, fetch_values
 from pinotpy.query.partial import PartialResult
 from pinotpy.query.plan import ScanPlan, Shape
-from pinotpy.query.result_types import columns_by_name, result_type
+from pinotpy.query.result_types import result_type
 
 # A dense table may have so many groups for every doc of the segments (or DENSE_FREE altogether): above, hashing is faster.
 DENSE_GROUPS_PER_DOC: Final = 4
@@ -48,6 +49,8 @@ class Key:
 
 def run_group_by(plan: ScanPlan) -> PartialResult:
     """Rows of k<i> and states, one a group, no particular order. Raises what functions and limits raise."""
+    num_read = len(projected_columns(plan.context))
+    plan = with_computed_columns(plan)
     layout = make_layout(plan)
     keys = _make_keys(plan)
     key_words = sum(1 + key.has_flag for key in keys)
@@ -61,7 +64,7 @@ def run_group_by(plan: ScanPlan) -> PartialResult:
         return context.address, context
 
     run = plan.run(make_context)
-    plan.statistics.num_entries_scanned_post_filter += plan.statistics.num_docs_scanned * len(projected_columns(plan.context))
+    plan.statistics.num_entries_scanned_post_filter += plan.statistics.num_docs_scanned * num_read
     rows = _collect(plan, layout, keys, key_words, arena_rows(run.contexts), sources)
     for context in run.contexts:
         context.close()
@@ -71,10 +74,9 @@ def run_group_by(plan: ScanPlan) -> PartialResult:
 
 
 def _make_keys(plan: ScanPlan) -> list[Key]:
-    columns = columns_by_name(plan.context)
     keys, word = [], 0
     for expression in plan.context.group_by:
-        kind = result_type(expression, columns)
+        kind = result_type(expression, plan.context)
         data_type = kind.data_type or DataType.STRING
         nullable, raw, expanded = plan.context.null_handling, True, False
         if isinstance(expression, Identifier) and plan.segments:

@@ -20,7 +20,7 @@ from pinotpy.kernels import abi, result_context
 from pinotpy.pql.ast import Expression, Identifier, Literal, Star
 from pinotpy.query.context import Aggregation, QueryContext
 from pinotpy.query.plan import ScanPlan
-from pinotpy.query.result_types import argument_of, columns_by_name
+from pinotpy.query.result_types import argument_of, columns_in
 
 ROW_WORDS_MAX = 255  # spill keys have a byte for the word
 
@@ -62,14 +62,13 @@ class Layout:
 def make_layout(plan: ScanPlan) -> Layout:
     """Decide the layout of a plan's query; raises QueryExecutionError or InvalidQueryError for arguments that a function refuses."""
     context = plan.context
-    columns = columns_by_name(context)
     entries: list[AggregationLayout] = []
     fits: dict[Expression, bool] = {}
     word, distributions = 1, 0
     for aggregation in context.aggregations:
         function = aggregation_function(aggregation.function, aggregation.args)
         source = aggregation.args[0] if aggregation.args else Star()
-        argument = argument_of(aggregation.args, columns)
+        argument = argument_of(aggregation.args, context)
         if not (isinstance(source, Star) and function.name == "count"):
             function.check([argument], context.dialect)
         if source not in fits:
@@ -92,15 +91,6 @@ def make_layout(plan: ScanPlan) -> Layout:
     if word > ROW_WORDS_MAX:
         raise QueryExecutionError(f"a query keeps at most {ROW_WORDS_MAX} words a group, found {word}: compute fewer aggregations at once")
     return Layout(tuple(entries), word, distributions)
-
-
-def columns_in(expression: Expression) -> list[str]:
-    """Names of the columns that an expression reads."""
-    if isinstance(expression, Identifier):
-        return [expression.name]
-    if isinstance(expression, Literal | Star):
-        return []
-    return [name for arg in expression.args for name in columns_in(arg)]
 
 
 def _may_be_null(source: Expression, plan: ScanPlan) -> bool:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pinotpy.data_types import DataType
 from pinotpy.kernels import abi, gather
 from pinotpy.pql.ast import Call, Expression, Identifier
-from pinotpy.query.expression import Rows
+from pinotpy.query.expression import segment_rows
 from pinotpy.query.operators.collect import decode, key_array
 from pinotpy.query.plan import ScanPlan
 from pinotpy.query.result_types import columns_by_name, result_type
@@ -45,7 +45,7 @@ def _by_segment(plan: ScanPlan, segments: Ints, docs: Ints, order: Ints, starts:
     parts: list[list[pa.Array]] = [[] for _ in expressions]
     for first, end in zip(starts.tolist(), [*starts[1:].tolist(), len(order)], strict=True):
         plan.control.check()
-        rows = Rows(plan.context, plan.segments[int(segments[order[first]])], docs[order[first:end]])
+        rows = segment_rows(plan.context, plan.segments[int(segments[order[first]])], docs[order[first:end]])
         for part, expression in zip(parts, expressions, strict=True):
             part.append(rows.evaluate(expression))
     joined = [part[0] if len(part) == 1 else pa.concat_arrays(part) for part in parts]
@@ -80,7 +80,7 @@ def _gathered(plan: ScanPlan, segments: Ints, docs: Ints, expression: Expression
 
 def output_field(plan: ScanPlan, name: str, expression: Expression) -> pa.Field:
     """Field of a partial result's rows: its Arrow type and pinotpy's type in the metadata."""
-    found = result_type(expression, columns_by_name(plan.context))
+    found = result_type(expression, plan.context)
     data_type = found.data_type
     arrow = pa.string() if data_type is None else data_type.arrow
     label = "UNKNOWN" if data_type is None else str(data_type)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Final
 
 import numpy as np
@@ -58,9 +59,8 @@ def _plain(expression: Expression | AggregationRef) -> Expression:
 
 
 def _check_keys(plan: ScanPlan, keys: Sequence[Expression]) -> None:
-    columns = columns_by_name(plan.context)
     for key in keys:
-        if not result_type(key, columns).single_value:
+        if not result_type(key, plan.context).single_value:
             error = QueryExecutionError if plan.context.dialect is Dialect.PQL else InvalidQueryError
             raise error(f"ORDER BY needs single values: '{getattr(key, 'name', key)}' is a multi-value column")
 
@@ -124,19 +124,33 @@ class _Tops:
         return pairs[:, 0], pairs[:, 1]
 
 
-def _top_docs(plan: ScanPlan, keys: Sequence[Expression], wanted: int) -> tuple[Ints, Ints]:
-    context = plan.context
-    columns = columns_by_name(context)
+class SortWay(StrEnum):
+    """How the docs that sort first are found."""
+
+    VALUES = "heap by value"  # one a thread
+    IDS = "heap by dictionary id"  # one a unit
+    BATCHES = "batches"  # sort keys evaluated outside the kernels
+
+
+def way_to_sort(plan: ScanPlan, keys: Sequence[Expression]) -> SortWay:
+    """The fastest way that these sort keys allow."""
+    columns = columns_by_name(plan.context)
     names = [key.name for key in keys if isinstance(key, Identifier)]
-    if len(names) == len(keys) and 2 * len(keys) <= collect.KEYS_MAX and plan.segments:
-        by_value = all(is_number(columns[name].data_type) for name in names)
-        by_id = all(bool((plan.metas.of(name)[:, abi.M_CARDINALITY] >= 0).all()) or is_number(columns[name].data_type) for name in names)
-    else:
-        by_value = by_id = False
-    if by_value or by_id:
-        units, docs = _heaps(plan, names, wanted, by_value=by_value)
-    else:
+    if len(names) != len(keys) or 2 * len(keys) > collect.KEYS_MAX or not plan.segments:
+        return SortWay.BATCHES
+    if all(is_number(columns[name].data_type) for name in names):
+        return SortWay.VALUES
+    by_id = all(bool((plan.metas.of(name)[:, abi.M_CARDINALITY] >= 0).all()) or is_number(columns[name].data_type) for name in names)
+    return SortWay.IDS if by_id else SortWay.BATCHES
+
+
+def _top_docs(plan: ScanPlan, keys: Sequence[Expression], wanted: int) -> tuple[Ints, Ints]:
+    way = way_to_sort(plan, keys)
+    if way is SortWay.BATCHES:
         units, docs = _in_batches(plan, keys, wanted)
+    else:
+        names = [key.name for key in keys if isinstance(key, Identifier)]
+        units, docs = _heaps(plan, names, wanted, by_value=way is SortWay.VALUES)
     units, docs = _best(plan, units, docs, keys, wanted)
     _count_post_filter(plan, keys, wanted)
     return units, docs

@@ -16,10 +16,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType, StoredType
-from pinotpy.errors import QueryExecutionError
 from pinotpy.kernels import abi, fetch
 from pinotpy.pql.ast import Expression, Identifier
-from pinotpy.query.expression import Rows
 from pinotpy.query.plan import ScanPlan, Shape
 
 _STORED_WORDS = {StoredType.INT: abi.T_INT, StoredType.LONG: abi.T_LONG, StoredType.FLOAT: abi.T_FLOAT, StoredType.DOUBLE: abi.T_DOUBLE}
@@ -59,22 +57,18 @@ class Sources:
 
     def of(self, shape: Shape, expression: Expression, data_type: DataType) -> Source:
         """The source of an expression of this type."""
-        is_var = data_type.stored is StoredType.VAR
-        if isinstance(expression, Identifier):
-            name = expression.name
-            if shape.has_dictionary(name) or not is_var:
-                return Source(expression, shape.meta(name), shape.has_dictionary(name), shape.has_nulls(name), True)
-            made = self._addresses(shape, expression, data_type)
-            return Source(expression, made, True, shape.has_nulls(name), False)
-        made = self._addresses(shape, expression, data_type)
-        return Source(expression, made, is_var, self.plan.context.null_handling, False)
+        assert isinstance(expression, Identifier), "expressions are columns by now (computed_columns.py)"
+        name = expression.name
+        if shape.has_dictionary(name) or data_type.stored is not StoredType.VAR:
+            return Source(expression, shape.meta(name), shape.has_dictionary(name), shape.has_nulls(name), True)
+        return Source(expression, self._addresses(shape, expression), True, shape.has_nulls(name), False)
 
-    def _addresses(self, shape: Shape, expression: Expression, data_type: DataType) -> Addresses:
+    def _addresses(self, shape: Shape, expression: Identifier) -> Addresses:
         known = self._made.setdefault(expression, np.zeros(len(self.plan.segments), np.int64))
         for index in np.unique(shape.segments).tolist():
             if known[index] == 0:
                 self.plan.control.check()
-                meta = self._encoded(index, expression.name) if isinstance(expression, Identifier) else self._evaluated(index, expression, data_type)
+                meta = self._encoded(index, expression.name)
                 self.plan.keep_alive.append(meta)
                 known[index] = meta.ctypes.data
         addresses: Addresses = known[shape.segments]
@@ -85,32 +79,6 @@ class Sources:
         values: Any = self.plan.segments[index].column(column).raw_values()
         meta: NDArray[np.int64] = self.plan.metas.of(column)[index].copy()
         self._put_ids(meta, values)
-        return meta
-
-    def _evaluated(self, index: int, expression: Expression, data_type: DataType) -> NDArray[np.int64]:
-        """The values of an expression at every doc of a segment."""
-        segment = self.plan.segments[index]
-        docs = np.arange(segment.num_docs, dtype=np.int64)
-        values = Rows(self.plan.context, segment, docs).evaluate(expression)
-        if isinstance(values, pa.ChunkedArray):
-            values = values.combine_chunks()
-        if pa.types.is_list(values.type):
-            raise QueryExecutionError("aggregations and groups take single values of expressions: a multi-value was found")
-        meta = np.zeros(abi.META_WORDS, np.int64)
-        meta[abi.M_NUM_DOCS] = meta[abi.M_NUM_VALUES] = segment.num_docs
-        if values.null_count:
-            bitmap = np.packbits(values.is_null().to_numpy(zero_copy_only=False), bitorder="little")
-            self._keep(bitmap)
-            meta[abi.M_NULLS] = bitmap.ctypes.data
-        if data_type.stored is StoredType.VAR:
-            self._put_ids(meta, values.cast(pa.binary()))
-            return meta
-        plain = values.cast(pa.int8()) if pa.types.is_boolean(values.type) else values
-        numbers = np.ascontiguousarray(pc.fill_null(plain, 0).to_numpy(zero_copy_only=False).astype(data_type.stored.numpy))
-        self._keep(numbers)
-        meta[abi.M_ENCODING], meta[abi.M_WIDTH], meta[abi.M_CARDINALITY] = abi.ENC_RAW, numbers.itemsize, -1
-        meta[abi.M_STORED] = _STORED_WORDS[data_type.stored]
-        meta[abi.M_DATA] = numbers.ctypes.data
         return meta
 
     def _put_ids(self, meta: NDArray[np.int64], values: Any) -> None:

@@ -1,0 +1,192 @@
+"""How a predicate is answered in one segment, and why no other index answers it.
+
+A finding is a dict that goes over the wire as it is. Keys in NUMBERS hold [least, most] over the segments that it stands
+for; everything else is the same in all of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pinotpy.kernels import abi, filters
+from pinotpy.kernels.legs import LEG_ALWAYS, LEG_NEVER
+from pinotpy.pql.ast import Dialect
+from pinotpy.query.columns import ColumnMetas
+from pinotpy.query.explain.notes import BY_LIST, BY_RUN, ScanNotes
+from pinotpy.query.explain.predicate_text import predicate_text
+from pinotpy.query.filter.computed import ComputedLeg
+from pinotpy.query.filter.resolve import ResolvedLeg
+from pinotpy.query.filter.tree import Resolved, ResolvedAll, ResolvedAny, conjuncts, each_leg
+from pinotpy.query.predicate import Nothing, NullTest
+from pinotpy.query.scan import LIST_SHARE_MAX, MERGED_LIST_DOCS_MIN, posting_lengths
+
+Finding = dict[str, Any]
+NUMBERS: Final = ("docs", "percent")
+_ENDLESS: Final = np.iinfo(np.int64).max
+
+SORTED, INVERTED, DICTIONARY = "sorted index", "inverted index", "dictionary"
+_OF_FUNCTION: Final = {
+    filters.docs_range.address: (SORTED, "docs are compared with a run of docs"),
+    filters.ids_range.address: ("scan", "dictionary ids are compared with a range of ids"),
+    filters.ids_lut.address: ("scan", "dictionary ids are looked up in a table of ids that pass"),
+    filters.ids_set.address: ("scan", "dictionary ids are looked up in a set of ids that pass"),
+    filters.raw_range.address: ("scan", "raw values are compared"),
+    filters.raw_set.address: ("scan", "raw values are looked up in a set"),
+    filters.is_null.address: ("null vector", "bits are read"),
+}
+
+
+class FilterExplainer:
+    """Explains a resolved filter segment by segment, from the notes of its plan."""
+
+    def __init__(self, notes: ScanNotes, dialect: Dialect) -> None:
+        assert notes.tree is not None and notes.metas is not None
+        self._notes = notes
+        self._tree: Resolved = notes.tree
+        self._metas: ColumnMetas = notes.metas
+        self._dialect = dialect
+        self._joined = {id(node) for node in conjuncts(self._tree)}
+        self._lengths: dict[int, NDArray[np.int64]] = {}
+        each_leg(self._tree, self._measure)
+
+    def in_segment(self, segment: int) -> Finding:
+        """The filter in one segment (its number among those of the notes)."""
+        return self._node(self._tree, segment)
+
+    def who_prunes(self, segment: int) -> list[Finding]:
+        """The predicates that exclude a segment by min and max."""
+        return self._pruners(self._tree, segment)
+
+    def _measure(self, leg: ResolvedLeg | ComputedLeg) -> None:
+        if isinstance(leg, ResolvedLeg):
+            # As it was when lists were looked for: a leg that got one needs no test any more.
+            before = replace(leg, mode=self._notes.of(leg).mode)
+            self._lengths[id(leg)] = posting_lengths(before, self._metas)
+
+    def _node(self, node: Resolved, segment: int) -> Finding:
+        if isinstance(node, ResolvedAll | ResolvedAny):
+            children = [self._node(child, segment) for child in node.children]
+            return {"operator": "AND" if isinstance(node, ResolvedAll) else "OR", "children": children}
+        shown = predicate_text(node, self._dialect)
+        finding: Finding = {"operator": shown.operator, "predicate": shown.text}
+        if isinstance(node, ComputedLeg):
+            why = "an expression is computed for every doc that is left, then read as flags"
+            return finding | {
+                "access": "expression",
+                "why": why,
+                "notUsed": [_unused("any index", "an index is over the values of a column, not of an expression")],
+            }
+        return finding | self._leg(node, segment)
+
+    # --- one leg -----------------------------------------------------------------------------------------------------
+
+    def _leg(self, leg: ResolvedLeg, segment: int) -> Finding:
+        notes = self._notes.of(leg)
+        mode, by = notes.mode[segment], notes.by[segment]
+        words = self._metas.of(leg.leg.column)[segment]
+        if mode == LEG_NEVER:
+            return {"access": "nothing", "why": self._why_never(leg, words)}
+        if mode == LEG_ALWAYS:
+            if leg.nulls and words[abi.M_NULLS]:
+                return {"access": "null vector", "why": "true of every value: only nulls are left out"}
+            return {"access": "everything", "why": self._why_always(leg, words)}
+        docs = int(leg.docs[segment, 1] - leg.docs[segment, 0])
+        if by == BY_RUN:
+            return {"access": SORTED, "why": "the docs are one run", "docs": [docs, docs], "notUsed": self._unused(leg, segment, SORTED)}
+        if by == BY_LIST:
+            count = int(self._length(leg, segment))
+            return {"access": INVERTED, "why": "only the docs of its list are read", "docs": [count, count], "notUsed": self._unused(leg, segment, INVERTED)}
+        access, why = _OF_FUNCTION.get(int(leg.function[segment]), ("scan", "raw texts are compared"))
+        if leg.computed[segment]:
+            why = "the pattern is matched against every raw text that is left, then read as flags"
+        found: Finding = {"access": access, "why": why, "notUsed": self._unused(leg, segment, access)}
+        return found | {"docs": [docs, docs]} if access == SORTED else found
+
+    def _why_never(self, leg: ResolvedLeg, words: NDArray[np.int64]) -> str:
+        if isinstance(leg.leg.test, NullTest):
+            return "every doc is null" if leg.leg.negated else "the segment has no nulls in this column"
+        if leg.leg.negated:
+            return "every value passes the condition that is negated"
+        if isinstance(leg.leg.test, Nothing):
+            return "no value of the column's type can be it"
+        return "no value of the dictionary passes" if words[abi.M_CARDINALITY] >= 0 else "min and max of the raw values exclude it"
+
+    def _why_always(self, leg: ResolvedLeg, words: NDArray[np.int64]) -> str:
+        if isinstance(leg.leg.test, NullTest):
+            return "the segment has no nulls in this column" if leg.leg.negated else "every doc is null"
+        if leg.leg.negated:
+            return "no value passes the condition that is negated"
+        return "every value of the dictionary passes" if words[abi.M_CARDINALITY] >= 0 else "min and max of the raw values lie inside"
+
+    # --- the roads not taken -------------------------------------------------------------------------------------------
+
+    def _unused(self, leg: ResolvedLeg, segment: int, access: str) -> list[Finding]:
+        words = self._metas.of(leg.leg.column)[segment]
+        if isinstance(leg.leg.test, NullTest):
+            return [_unused("any index", "nulls are no values: only the null vector knows them")]
+        if words[abi.M_CARDINALITY] < 0:
+            why = "the column is raw: it has no dictionary"
+            return [_unused(DICTIONARY, why), _unused(SORTED, why), _unused(INVERTED, why)]
+        found = []
+        if access != SORTED:
+            found.append(_unused(SORTED, self._why_not_sorted(leg, segment, words)))
+        if access != INVERTED:
+            found.append(self._why_not_inverted(leg, segment, words, access))
+        return found
+
+    def _why_not_sorted(self, leg: ResolvedLeg, segment: int, words: NDArray[np.int64]) -> str:
+        if words[abi.M_MV_OFFSETS]:
+            return "the column is multi-valued"
+        if not words[abi.M_SORTED_STARTS]:
+            return "the column is not sorted"
+        if not leg.sorted[segment]:
+            return "the values that pass do not lie side by side"
+        return "a shorter list of docs was found"
+
+    def _why_not_inverted(self, leg: ResolvedLeg, segment: int, words: NDArray[np.int64], access: str) -> Finding:
+        if not words[abi.M_INVERTED_OFFSETS]:
+            return _unused(INVERTED, "not built")
+        if access == SORTED and self._notes.of(leg).by[segment] == BY_RUN:
+            return _unused(INVERTED, "the sorted index gives one run of docs")
+        if id(leg) not in self._joined:
+            return _unused(INVERTED, "its lists serve a condition that stands alone or under AND; this one stands under OR")
+        if leg.leg.negated:
+            return _unused(INVERTED, "a negation would read the lists of all other values")
+        count, docs = int(self._length(leg, segment)), int(words[abi.M_NUM_DOCS])
+        if count == _ENDLESS:
+            return _unused(INVERTED, "no value passes")
+        percent = 100 * count / max(docs, 1)
+        if count > docs * LIST_SHARE_MAX + 1:
+            return _unused(INVERTED, f"{{percent}} % of the docs, a scan is cheaper (limit {100 * LIST_SHARE_MAX:g} %)", percent)
+        others = [n for n in conjuncts(self._tree) if n is not leg and isinstance(n, ResolvedLeg) and self._notes.of(n).by[segment] == BY_LIST]
+        if others:
+            return _unused(INVERTED, f"the list of {predicate_text(others[0], self._dialect).text} is shorter")
+        if any(isinstance(n, ResolvedLeg) and self._notes.of(n).by[segment] == BY_RUN for n in conjuncts(self._tree)):
+            return _unused(INVERTED, f"{{percent}} % of the docs: too many of the few that a sorted column leaves (limit {100 * LIST_SHARE_MAX:g} %)", percent)
+        return _unused(INVERTED, f"several lists would be joined: in less than {MERGED_LIST_DOCS_MIN} docs a scan is cheaper")
+
+    def _length(self, leg: ResolvedLeg, segment: int) -> int:
+        return int(self._lengths[id(leg)][segment])
+
+    # --- pruning -------------------------------------------------------------------------------------------------------
+
+    def _pruners(self, node: Resolved, segment: int) -> list[Finding]:
+        if isinstance(node, ComputedLeg):
+            return []
+        if isinstance(node, ResolvedLeg):
+            if not node.prune[segment]:
+                return []
+            column = self._metas.segments[segment].column(node.leg.column)
+            return [{"predicate": predicate_text(node, self._dialect).text, "column": column.name}]
+        found = [self._pruners(child, segment) for child in node.children]
+        if isinstance(node, ResolvedAny):
+            return [pruner for each in found for pruner in each] if all(found) else []
+        return next((each for each in found if each), [])
+
+
+def _unused(index: str, why: str, percent: float | None = None) -> Finding:
+    return {"index": index, "why": why} | ({} if percent is None else {"percent": [round(percent, 2)] * 2})

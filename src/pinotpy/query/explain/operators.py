@@ -1,0 +1,92 @@
+"""What is done with the selected docs, and by which of the ways that the operator has."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pinotpy.kernels import abi
+from pinotpy.pql.ast import Expression, Identifier
+from pinotpy.pql.printer import print_expression
+from pinotpy.query.context import AggregationRef, QueryContext, QueryKind
+from pinotpy.query.operators.aggregate import _dictionary_answers, _from_metadata
+from pinotpy.query.operators.layout import Layout, columns_in, make_layout, projected_columns
+from pinotpy.query.operators.selection import SortWay, way_to_sort
+from pinotpy.query.plan import ScanPlan
+
+_WHY_SORTED: Final = {
+    SortWay.VALUES: "all sort keys are numbers",
+    SortWay.IDS: "all sort keys are numbers or have a dictionary in every segment",
+    SortWay.BATCHES: "a sort key is an expression or a text without dictionary, or there are many: keys are computed for the docs that are left",
+}
+
+
+def operator_of(context: QueryContext, plan: ScanPlan) -> dict[str, Any]:
+    """The operator of a plan: name and arguments as the reference writes them, `way` and `why` in words, the columns that are read."""
+    match context.kind:
+        case QueryKind.AGGREGATION:
+            return _aggregation(context, plan)
+        case QueryKind.GROUP_BY:
+            keys = ", ".join([print_expression(key, context.dialect) for key in context.group_by])
+            names = ", ".join([aggregation.name for aggregation in context.aggregations])
+            return _operator("GROUP_BY", f"groupKeys:{keys}, aggregations:{names}", projected_columns(context)) | _groups(context.group_by, plan)
+        case QueryKind.DISTINCT:
+            outputs = [_plain(column.expression) for column in context.output]
+            keys = ", ".join([print_expression(key, context.dialect) for key in outputs])
+            return _operator("DISTINCT", f"keyColumns:{keys}", _columns(outputs)) | _groups(tuple(outputs), plan)
+        case QueryKind.SELECTION:
+            return _selection(context, plan)
+
+
+def _operator(name: str, arguments: str, columns: tuple[str, ...]) -> dict[str, Any]:
+    return {"name": name, "arguments": arguments, "columns": list(columns)}
+
+
+def _aggregation(context: QueryContext, plan: ScanPlan) -> dict[str, Any]:
+    names = ", ".join([aggregation.name for aggregation in context.aggregations])
+    source = _answered_by(plan, make_layout(plan))
+    if source is not None:
+        why = "the segments know how many docs they have" if source == "metadata" else "dictionaries hold the values, and every doc counts"
+        return {"name": "AGGREGATE_NO_SCAN", "arguments": "", "columns": [], "way": f"from {source}", "why": why}
+    found = _operator("AGGREGATE", f"aggregations:{names}", projected_columns(context))
+    if not plan.match_all:
+        return found | {"way": "scan", "why": "a filter leaves some docs out" if context.filter is not None else "not every doc is read"}
+    return found | {"way": "scan", "why": "not all aggregations can be answered by metadata alone, nor all by dictionaries"}
+
+
+def _answered_by(plan: ScanPlan, layout: Layout) -> str | None:
+    if not plan.match_all or not plan.segments:
+        return None
+    if _from_metadata(plan, layout) is not None:
+        return "metadata"
+    return "dictionaries" if all(_dictionary_answers(plan, entry) for entry in layout.aggregations) else None
+
+
+def _groups(keys: tuple[Expression, ...], plan: ScanPlan) -> dict[str, Any]:
+    computed = [key for key in keys if not isinstance(key, Identifier)]
+    if computed:
+        return {"way": "dense table or hash table", "why": "keys are computed for the docs that are left, then the number of their values decides"}
+    raw = [key.name for key in keys if isinstance(key, Identifier) and plan.segments and bool((plan.metas.of(key.name)[:, abi.M_CARDINALITY] < 0).any())]
+    if raw:
+        return {"way": "hash table", "why": f"column {raw[0]} is raw: its values have no ids"}
+    return {"way": "dense table", "why": "ids of the keys number the groups; more than 4 groups a doc would be hashed"}
+
+
+def _selection(context: QueryContext, plan: ScanPlan) -> dict[str, Any]:
+    outputs = [_plain(column.expression) for column in context.output]
+    if not context.order_by:
+        shown = ", ".join([print_expression(output, context.dialect) for output in outputs])
+        why = "without ORDER BY any rows are right: reading ends with the last one wanted"
+        return _operator("SELECT", f"selectList:{shown}", _columns(outputs)) | {"way": "first docs", "why": why}
+    keys = [_plain(key.expression) for key in context.order_by]
+    shown = ", ".join([print_expression(each, context.dialect) for each in dict.fromkeys([*keys, *outputs])])
+    way = way_to_sort(plan, keys)
+    return _operator("SELECT_ORDERBY", f"selectList:{shown}", _columns(keys)) | {"way": way.value, "why": _WHY_SORTED[way]}
+
+
+def _plain(expression: Expression | AggregationRef) -> Expression:
+    assert not isinstance(expression, AggregationRef)
+    return expression
+
+
+def _columns(expressions: list[Expression]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for expression in expressions for name in columns_in(expression)))

@@ -1,0 +1,128 @@
+"""A server's part of EXPLAIN: its segments, those with the same plan together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import orjson
+
+from pinotpy.query.context import QueryContext, QueryKind
+from pinotpy.query.control import QueryControl
+from pinotpy.query.explain.access import NUMBERS, FilterExplainer, Finding
+from pinotpy.query.explain.notes import ScanNotes
+from pinotpy.query.explain.operators import operator_of
+from pinotpy.query.operators.distinct import grouping_context
+from pinotpy.query.partial import PartialResult, Statistics
+from pinotpy.query.scan import build_scan
+from pinotpy.segment.data_source import Segment, Stored
+
+NAMES_SHOWN_MAX: Final = 5
+# Rules that prune a segment, in the words of the answer.
+NO_DOCS, MIN_MAX, LIMIT, LIMIT_ZERO = "no docs", "min and max", "limit", "limit 0"
+
+
+def explain_segments(context: QueryContext, segments: Sequence[Segment], wanted: Sequence[Segment], control: QueryControl) -> PartialResult:
+    """Plan the query over `wanted`, the first of `segments` that LIMIT asks for, and say what was decided; reads no docs.
+
+    The partial result has no rows; its `explain` is a list of groups of segments:
+      segments, names: how many, and up to NAMES_SHOWN_MAX of them;
+      docs: [least, most] of one segment;
+      pruned: {rule, why}, for min and max also values: {column: [least, most] of each named segment}; or else
+      operator: what is done with the docs (operators.py); toRead: [least, most] docs of one segment that are looked at;
+      filter, selects: how it is answered (access.py), and whether it selects nothing, some or everything; absent without filter.
+
+    Raises: what build_scan raises.
+    """
+    statistics = Statistics(num_segments_queried=len(segments), total_docs=sum(segment.num_docs for segment in segments))
+    if context.limit == 0 and context.kind in (QueryKind.SELECTION, QueryKind.DISTINCT):
+        groups = [_pruned(segment, LIMIT_ZERO, "only the names and types of the columns are asked for") for segment in segments]
+    else:
+        why = f"the segments before hold the {context.offset + context.limit} docs that LIMIT asks for"
+        groups = [_pruned(segment, LIMIT, why) for segment in segments[len(wanted) :]]
+        groups += [_pruned(segment, NO_DOCS, "the segment has none") for segment in wanted if segment.num_docs == 0]
+        groups += _planned(context, wanted, control)
+    statistics.num_segments_pruned = sum(group["segments"] for group in groups if "pruned" in group)
+    return PartialResult(statistics=statistics, explain=merge_groups(groups))
+
+
+def _planned(context: QueryContext, wanted: Sequence[Segment], control: QueryControl) -> list[Finding]:
+    planned = grouping_context(context) if context.kind is QueryKind.DISTINCT else context
+    notes = ScanNotes()
+    plan = build_scan(planned, wanted, control, notes=notes)
+    operator = operator_of(context, plan)
+    explainer = None if notes.tree is None else FilterExplainer(notes, context.dialect)
+    groups = []
+    for number, segment in enumerate(notes.segments):
+        control.check()
+        if notes.facts is not None and notes.facts.prune[number]:
+            assert explainer is not None
+            groups.append(_group(segment) | {"pruned": _by_min_max(segment, explainer.who_prunes(number))})
+            continue
+        to_read = int(notes.docs_to_read[number])
+        group = _group(segment) | {"operator": operator, "toRead": [to_read, to_read]}
+        if explainer is not None:
+            assert notes.facts is not None
+            group["filter"] = explainer.in_segment(number)
+            group["selects"] = "nothing" if notes.facts.never[number] else "everything" if notes.facts.always[number] else "some"
+        groups.append(group)
+    return groups
+
+
+def _group(segment: Segment) -> Finding:
+    return {"segments": 1, "names": [segment.name], "docs": [segment.num_docs, segment.num_docs]}
+
+
+def _pruned(segment: Segment, rule: str, why: str) -> Finding:
+    return _group(segment) | {"pruned": {"rule": rule, "why": why}}
+
+
+def _by_min_max(segment: Segment, pruners: list[Finding]) -> Finding:
+    names = list(dict.fromkeys(pruner["column"] for pruner in pruners))
+    found: Finding = {"rule": MIN_MAX, "why": " and ".join(pruner["predicate"] for pruner in pruners) + " lies outside the values of the segment"}
+    return found | {"values": {name: [[_shown(segment.column(name).min_value), _shown(segment.column(name).max_value)]] for name in names}}
+
+
+def _shown(value: Stored | None) -> Any:
+    return value.decode("utf-8", "backslashreplace")[:100] if isinstance(value, bytes) else value
+
+
+# --- grouping ----------------------------------------------------------------------------------------------------------
+
+
+def merge_groups(groups: Iterable[Finding]) -> list[Finding]:
+    """Groups with the same plan as one; numbers become [least, most], counts are added."""
+    merged: dict[bytes, Finding] = {}
+    for group in groups:
+        key = orjson.dumps(_without_numbers({k: v for k, v in group.items() if k not in ("segments", "names")}))
+        known = merged.get(key)
+        if known is None:
+            merged[key] = group
+            continue
+        names = [*known["names"], *group["names"]][:NAMES_SHOWN_MAX]
+        merged[key] = _widened(known, group) | {"segments": known["segments"] + group["segments"], "names": names}
+    return list(merged.values())
+
+
+_SPANS: Final = frozenset({*NUMBERS, "toRead"})
+
+
+def _without_numbers(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _without_numbers(v) for k, v in value.items() if k not in _SPANS and k != "values"}
+    return [_without_numbers(item) for item in value] if isinstance(value, list) else value
+
+
+def _widened(one: Any, other: Any) -> Any:
+    """Two findings that differ in numbers only."""
+    if isinstance(one, dict):
+        return {k: _span(k, v, other[k]) for k, v in one.items()}
+    return [_widened(a, b) for a, b in zip(one, other, strict=True)] if isinstance(one, list) else one
+
+
+def _span(name: str, one: Any, other: Any) -> Any:
+    if name in _SPANS:
+        return [min(one[0], other[0]), max(one[1], other[1])]
+    if name == "values":
+        return {column: [*spans, *other[column]][:NAMES_SHOWN_MAX] for column, spans in one.items()}
+    return one if name in ("segments", "names") else _widened(one, other)

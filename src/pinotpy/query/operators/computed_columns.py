@@ -1,0 +1,310 @@
+"""Expressions that are grouped or aggregated become columns of the segments, so that kernels read them like any other.
+
+An expression over one dictionary column is computed on its dictionary; any other is computed on the docs that the filter
+selects, in batches, and never on others: a value that no selected doc has can make nothing fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from pinotpy.data_types import DataType, FieldType, StoredType, default_null_value
+from pinotpy.errors import QueryExecutionError
+from pinotpy.kernels import abi
+from pinotpy.pql.ast import Call, Expression, Identifier
+from pinotpy.query.columns import ColumnMetas
+from pinotpy.query.context import Aggregation, ColumnRef
+from pinotpy.query.expression import dictionary_rows, segment_rows
+from pinotpy.query.narrow import BATCH_DOCS, narrow
+from pinotpy.query.on_dictionary import deciding_column
+from pinotpy.query.plan import ScanPlan
+from pinotpy.query.reduced import ResultType
+from pinotpy.query.result_types import columns_in, is_strict, result_type
+from pinotpy.segment.data_source import Dictionary, Stored
+from pinotpy.segment.virtual import CompletedSegment
+
+Docs = NDArray[np.int64]
+_STORED_WORDS: Final = {StoredType.INT: abi.T_INT, StoredType.LONG: abi.T_LONG, StoredType.FLOAT: abi.T_FLOAT, StoredType.DOUBLE: abi.T_DOUBLE}
+_ARROW: Final = {StoredType.INT: pa.int32(), StoredType.LONG: pa.int64(), StoredType.FLOAT: pa.float32(), StoredType.DOUBLE: pa.float64()}
+
+
+def with_computed_columns(plan: ScanPlan) -> ScanPlan:
+    """The plan with a column in the place of every expression that its query groups or aggregates by.
+
+    Raises: what evaluating expressions raises.
+    """
+    context = plan.context
+    calls = dict.fromkeys(call for call in (*context.group_by, *(a.args[0] for a in context.aggregations if a.args)) if isinstance(call, Call))
+    if not calls or not plan.segments:
+        return plan
+    names = {call: f"$expression{i}" for i, call in enumerate(calls)}
+    types = {call: result_type(call, context) for call in calls}
+    added: list[dict[str, ComputedColumn]] = [{} for _ in plan.segments]
+    pending: list[tuple[int, Call]] = []
+    for index in np.unique(plan.units[:, abi.U_SEGMENT]).tolist():
+        for call in calls:
+            column = _on_dictionary(plan, index, call, names[call], types[call])
+            if column is None:
+                pending.append((index, call))
+            else:
+                added[index][names[call]] = column
+    if pending and not plan.match_all:
+        plan = narrow(plan)
+    docs = _docs_by_segment(plan) if pending else {}
+    for index, call in pending:
+        if index in docs:
+            added[index][names[call]] = _on_docs(plan, index, call, names[call], types[call], docs[index])
+    for segment, columns in zip(plan.segments, added, strict=True):
+        for call, name in names.items():
+            if name not in columns:  # a segment of which nothing is read
+                columns[name] = _made(plan, name, types[call], segment.num_docs, pa.nulls(0), np.zeros(0, np.int64))
+    return _rewritten(plan, names, types, added)
+
+
+def _rewritten(plan: ScanPlan, names: dict[Call, str], types: dict[Call, ResultType], added: Sequence[dict[str, ComputedColumn]]) -> ScanPlan:
+    def stand_in(expression: Expression) -> Expression:
+        return Identifier(names[expression]) if isinstance(expression, Call) and expression in names else expression
+
+    context = plan.context
+    refs = [ColumnRef(name, types[call].data_type or DataType.STRING, types[call].single_value) for call, name in names.items()]
+    aggregations: list[Aggregation] = [replace(a, args=(stand_in(a.args[0]), *a.args[1:])) if a.args else a for a in context.aggregations]
+    segments = [CompletedSegment(segment, dict[str, Any](columns)) for segment, columns in zip(plan.segments, added, strict=True)]
+    return replace(
+        plan,
+        context=replace(
+            context,
+            group_by=tuple([stand_in(expression) for expression in context.group_by]),
+            aggregations=tuple(aggregations),
+            columns=(*context.columns, *refs),
+        ),
+        segments=segments,
+        metas=ColumnMetas(segments),
+        keep_alive=[plan],
+        _programs=[],
+    )
+
+
+def _docs_by_segment(plan: ScanPlan) -> dict[int, Docs]:
+    """The docs that are read of each segment, ascending."""
+    if plan.match_all:
+        return {index: np.arange(plan.segments[index].num_docs) for index in np.unique(plan.units[:, abi.U_SEGMENT]).tolist()}
+    found: dict[int, list[NDArray[np.int32]]] = {}
+    for index, docs in zip(plan.units[:, abi.U_SEGMENT].tolist(), plan.listed, strict=True):
+        found.setdefault(index, []).append(docs)
+    return {index: np.concatenate(parts).astype(np.int64) for index, parts in found.items()}
+
+
+# --- evaluation ------------------------------------------------------------------------------------------------------
+
+
+def _on_dictionary(plan: ScanPlan, index: int, call: Call, name: str, kind: ResultType) -> ComputedColumn | None:
+    """Computed once a dictionary value; None where that is impossible, not worth it, or fails for a value that perhaps no doc has."""
+    segment = plan.segments[index]
+    source = deciding_column(columns_in(call), segment, strict=is_strict(call, plan.context)) if kind.single_value else None
+    if source is None or source.cardinality * 2 > segment.num_docs:
+        return None
+    plan.control.check()
+    try:
+        values = dictionary_rows(plan.context, source).evaluate(call)
+    except QueryExecutionError:
+        return None
+    missing = values.is_null().to_numpy(zero_copy_only=False) if values.null_count else None
+    table, dictionary = _encode(_stored(values, kind), kind)
+    ids = source.ids()
+    column = ComputedColumn(name, kind, segment.num_docs)
+    column.put_ids(table[ids], dictionary)
+    if plan.context.null_handling and (source.has_nulls or missing is not None):
+        column.put_nulls(source.null_mask() if missing is None else missing[ids] | source.null_mask())
+    _account(plan, column)
+    return column
+
+
+def _on_docs(plan: ScanPlan, index: int, call: Call, name: str, kind: ResultType, docs: Docs) -> ComputedColumn:
+    segment = plan.segments[index]
+    parts = []
+    for first in range(0, len(docs), BATCH_DOCS):
+        plan.control.check()
+        parts.append(segment_rows(plan.context, segment, docs[first : first + BATCH_DOCS]).evaluate(call))
+    values = parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
+    return _made(plan, name, kind, segment.num_docs, values, docs)
+
+
+def _made(plan: ScanPlan, name: str, kind: ResultType, num_docs: int, values: pa.Array, docs: Docs) -> ComputedColumn:
+    """A column that has `values` at `docs` and nothing of interest elsewhere."""
+    column = ComputedColumn(name, kind, num_docs)
+    missing = values.is_null().to_numpy(zero_copy_only=False) if values.null_count else None
+    if kind.single_value:
+        stored = _stored(values, kind)
+        if column.data_type.stored is StoredType.VAR:
+            ids, dictionary = _encode(stored, kind)
+            column.put_ids(_spread(ids, docs, num_docs), dictionary)
+        else:
+            column.put_values(_spread(stored.to_numpy(zero_copy_only=False), docs, num_docs))
+    else:
+        lists = values if pa.types.is_list(values.type) else pa.array([], pa.list_(column.data_type.arrow))
+        lengths = np.zeros(num_docs, np.int64)
+        lengths[docs] = pc.fill_null(lists.value_lengths(), 0).to_numpy(zero_copy_only=False)
+        flat = _stored(lists.flatten(), kind)
+        if column.data_type.stored is StoredType.VAR:
+            ids, dictionary = _encode(flat, kind)
+            column.put_ids(ids, dictionary)
+        else:
+            column.put_values(np.ascontiguousarray(flat.to_numpy(zero_copy_only=False)))
+        column.put_offsets(lengths)
+    if missing is not None and plan.context.null_handling:
+        column.put_nulls(_spread(missing, docs, num_docs))
+    _account(plan, column)
+    return column
+
+
+def _account(plan: ScanPlan, column: ComputedColumn) -> None:
+    plan.control.reserve(column.size_bytes)
+
+
+def _spread(values: NDArray[Any], docs: Docs, num_docs: int) -> NDArray[Any]:
+    if len(docs) == num_docs:
+        return np.ascontiguousarray(values)
+    full = np.zeros(num_docs, values.dtype)
+    full[docs] = values
+    return full
+
+
+def _stored(values: pa.Array, kind: ResultType) -> pa.Array:
+    """Values in stored form without nulls: the type's default stands for them."""
+    data_type = kind.data_type or DataType.STRING
+    arrow = _ARROW.get(data_type.stored, pa.binary())
+    if pa.types.is_null(values.type):
+        values = values.cast(arrow)
+    if pa.types.is_boolean(values.type):
+        values = values.cast(pa.int8())
+    stored = values if values.type == arrow else values.cast(arrow)
+    return pc.fill_null(stored, pa.scalar(default_null_value(data_type, FieldType.DIMENSION), arrow)) if stored.null_count else stored
+
+
+def _encode(values: pa.Array, kind: ResultType) -> tuple[NDArray[np.uint32], pa.Array]:
+    """Dict ids and the sorted distinct values; −0.0 is 0.0 and NaN one value, last."""
+    if pa.types.is_floating(values.type):
+        plain = values.to_numpy(zero_copy_only=False) + values.type.to_pandas_dtype()(0)
+        plain[np.isnan(plain)] = np.nan
+        values = pa.array(plain, values.type)
+    encoded = values.dictionary_encode()
+    order = pc.sort_indices(encoded.dictionary).to_numpy()
+    ranks = np.empty(len(order), np.uint32)
+    ranks[order] = np.arange(len(order), dtype=np.uint32)
+    codes = encoded.indices.to_numpy(zero_copy_only=False)
+    return ranks[codes], encoded.dictionary.take(pa.array(order))
+
+
+# --- the column ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Sorted:
+    """Distinct values of a computed column; what kernels and operators need of data_source.Dictionary."""
+
+    values_: pa.Array
+    cardinality: int
+
+    def value(self, dict_id: int) -> Stored:
+        found: Stored = self.values_[dict_id].as_py()
+        return found
+
+    def arrow(self) -> pa.Array:
+        return self.values_
+
+
+@dataclass(slots=True)
+class ComputedColumn:
+    """An expression's values in a segment; implements what operators use of data_source.Column."""
+
+    name: str
+    kind: ResultType
+    num_docs: int
+    num_values: int = 0
+    cardinality: int = -1
+    max_values_per_doc: int = 1
+    has_nulls: bool = False
+    size_bytes: int = 0
+    dictionary: Dictionary | None = None
+    meta: NDArray[np.int64] = field(default_factory=lambda: np.zeros(abi.META_WORDS, np.int64))
+    _kept: list[Any] = field(default_factory=list)
+
+    field_type = FieldType.DIMENSION
+    is_sorted = False
+    min_value = None
+    max_value = None
+    partitions = None
+
+    def __post_init__(self) -> None:
+        self.num_values = self.num_docs
+        self.meta[abi.M_NUM_DOCS] = self.meta[abi.M_NUM_VALUES] = self.num_docs
+        self.meta[abi.M_CARDINALITY] = -1
+
+    @property
+    def data_type(self) -> DataType:
+        return self.kind.data_type or DataType.STRING
+
+    @property
+    def single_value(self) -> bool:
+        return self.kind.single_value
+
+    def put_values(self, values: NDArray[Any]) -> None:
+        """Plain values of a fixed type."""
+        self._keep(values)
+        self.meta[abi.M_ENCODING], self.meta[abi.M_WIDTH] = abi.ENC_RAW, values.itemsize
+        self.meta[abi.M_STORED] = _STORED_WORDS[self.data_type.stored]
+        self.meta[abi.M_DATA] = self._address(values)
+
+    def put_ids(self, ids: NDArray[np.uint32], dictionary: pa.Array) -> None:
+        """Dict ids of sorted values."""
+        self._keep(ids)
+        self._kept.append(dictionary)
+        self.size_bytes += dictionary.nbytes
+        self.cardinality = len(dictionary)
+        self.dictionary = _Sorted(dictionary, len(dictionary))  # type: ignore[assignment]
+        meta = self.meta
+        meta[abi.M_ENCODING], meta[abi.M_WIDTH], meta[abi.M_CARDINALITY] = abi.ENC_DICT, ids.itemsize, len(dictionary)
+        meta[abi.M_DATA] = self._address(ids)
+        if self.data_type.stored is StoredType.VAR:
+            meta[abi.M_STORED] = abi.T_VAR
+            _, offsets, body = dictionary.buffers()
+            meta[abi.M_DICTIONARY_OFFSETS] = offsets.address + dictionary.offset * 4 if offsets is not None else 0
+            meta[abi.M_DICTIONARY] = body.address if body is not None else 0
+        else:
+            values = np.ascontiguousarray(dictionary.to_numpy(zero_copy_only=False))
+            self._keep(values)
+            meta[abi.M_STORED] = _STORED_WORDS[self.data_type.stored]
+            meta[abi.M_DICTIONARY] = self._address(values)
+
+    def put_offsets(self, lengths: NDArray[np.int64]) -> None:
+        """Values of each doc, in doc order: multi-values."""
+        offsets = np.zeros(self.num_docs + 1, np.uint32)
+        np.cumsum(lengths, out=offsets[1:])
+        self._keep(offsets)
+        self.num_values, self.max_values_per_doc = int(offsets[-1]), int(lengths.max(initial=1))
+        self.meta[abi.M_NUM_VALUES], self.meta[abi.M_MV_OFFSETS] = self.num_values, offsets.ctypes.data
+
+    def put_nulls(self, missing: NDArray[np.bool_]) -> None:
+        """Which docs have no value."""
+        self.has_nulls = bool(missing.any())
+        if self.has_nulls:
+            bitmap = np.packbits(missing, bitorder="little")
+            self._keep(bitmap)
+            self.meta[abi.M_NULLS] = bitmap.ctypes.data
+
+    def _keep(self, array: NDArray[Any]) -> None:
+        self._kept.append(array)
+        self.size_bytes += array.nbytes
+
+    def _address(self, array: NDArray[Any]) -> int:
+        if array.size:
+            return int(array.ctypes.data)
+        self._kept.append(np.zeros(1, np.int64))  # an address that may be looked at
+        return int(self._kept[-1].ctypes.data)
