@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -35,6 +36,16 @@ class TextPattern:
 
     def matches_one(self, text: str) -> bool:
         return bool(self.matches(pa.array([text], pa.string()))[0])
+
+    @property
+    def num_groups(self) -> int:
+        """How many groups in brackets the pattern has."""
+        return int(_compiled(self.regex).groups)
+
+    def extract(self, text: str, group: int) -> str | None:
+        """What a group (0: all) of the first match has; None without a match, or if the group took no part in it."""
+        found = _compiled(self.regex).search(text)
+        return None if found is None else found.group(group)
 
 
 @lru_cache(maxsize=512)
@@ -63,14 +74,19 @@ def like_pattern(pattern: str, *, ignore_case: bool, escape: str = "\\") -> Text
     return _checked(f"{flags}\\A(?:{''.join(parts)})\\z", pattern)
 
 
-def _checked(regex: str, written: str) -> TextPattern:
-    if len(written.encode()) > PATTERN_BYTES_MAX:
-        raise QueryExecutionError(f"a pattern may have at most {PATTERN_BYTES_MAX} bytes, found {len(written.encode())}: shorten it")
+@lru_cache(maxsize=512)
+def _compiled(regex: str) -> Any:
     options = re2.Options()
     options.log_errors = False
     options.max_mem = _MEMORY_BYTES_MAX
+    return re2.compile(regex, options=options)
+
+
+def _checked(regex: str, written: str) -> TextPattern:
+    if len(written.encode()) > PATTERN_BYTES_MAX:
+        raise QueryExecutionError(f"a pattern may have at most {PATTERN_BYTES_MAX} bytes, found {len(written.encode())}: shorten it")
     try:
-        re2.compile(regex, options=options)
+        _compiled(regex)
     except re2.error as error:
         cause = error.args[0] if error.args else "it is malformed"
         text = cause.decode(errors="replace") if isinstance(cause, bytes) else str(cause)

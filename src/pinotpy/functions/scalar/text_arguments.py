@@ -1,0 +1,184 @@
+"""How functions of text are bound and evaluated: with Java's positions, fast where Arrow can, once per distinct value elsewhere.
+
+Java counts UTF-16 units, Arrow code points. Both agree on text of the basic plane (no byte from 0xF0 on), so that Arrow's kernels
+serve nearly all columns; a batch with one emoji takes the slower way, value by value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pinotpy.data_types import DataType
+from pinotpy.errors import InvalidQueryError, QueryExecutionError
+from pinotpy.functions.scalar.arguments import constant_int, constant_text, length_of, longs, map_distinct, texts
+from pinotpy.functions.scalar.conversions import bytes_of_hex
+from pinotpy.functions.scalar.spec import Bound, Example, Operand, ScalarFunction, Value
+from pinotpy.pql.ast import Dialect
+
+TEXT_UNITS_MAX: Final = 1 << 20  # a result that a function makes longer than its arguments are
+
+# What an argument is taken as.
+TEXT, NUMBER, BYTES = "text", "number", "bytes"
+
+Compute = Callable[..., Any]
+Fast = Callable[[pa.Array, Sequence[Any]], "pa.Array | None"]
+
+
+# --- Java's positions ----------------------------------------------------------------------------------------------------
+
+
+def highest_byte(values: pa.Array) -> int:
+    """The greatest byte of all texts: below 0x80 they are ASCII, below 0xF0 Java's positions are code points."""
+    _, offsets_buffer, data_buffer = values.buffers()
+    if data_buffer is None or not len(values):
+        return 0
+    offsets = np.frombuffer(offsets_buffer, np.int32)[values.offset : values.offset + len(values) + 1]
+    data: NDArray[np.uint8] = np.frombuffer(data_buffer, np.uint8)[offsets[0] : offsets[-1]]
+    return int(data.max()) if len(data) else 0
+
+
+def is_ascii(values: pa.Array) -> bool:
+    return highest_byte(values) < 0x80
+
+
+def in_basic_plane(values: pa.Array) -> bool:
+    return highest_byte(values) < 0xF0
+
+
+def java_length(text: str) -> int:
+    """UTF-16 units."""
+    return len(text) + sum(character > "\uffff" for character in text)
+
+
+def java_slice(text: str, begin: int, end: int) -> str:
+    """text.substring(begin, end) of positions within the text. Half of a surrogate pair becomes ?, as where Java writes UTF-8."""
+    if text.isascii() or max(text, default="") <= "\uffff":
+        return text[begin:end]
+    units = text.encode("utf-16-le")[2 * begin : 2 * end]
+    return units.decode("utf-16-le", "surrogatepass").encode("utf-8", "replace").decode()
+
+
+def java_position(text: str, code_point_position: int) -> int:
+    """The UTF-16 position of a code point's position; -1 stays."""
+    return code_point_position if code_point_position < 0 or text.isascii() else java_length(text[:code_point_position])
+
+
+# --- binding -------------------------------------------------------------------------------------------------------------
+
+
+def text_bound(
+    name: str,
+    operands: Sequence[Operand],
+    dialect: Dialect,
+    kinds: Sequence[str],
+    compute: Compute,
+    data_type: DataType,
+    fast: Fast | None = None,
+    single_value: bool = True,
+) -> Bound:
+    """Bind a function of text.
+
+    Args:
+        kinds: TEXT, NUMBER or BYTES for each argument; there may be more kinds than arguments.
+        compute: of one row's arguments as str, int and bytes; called once for each distinct combination.
+        fast: of the first argument's array and the other arguments, all constants; gives None where it does not apply.
+    """
+    for operand in operands:
+        if not operand.single_value:
+            # The reference finds this out while it reads rows: 200 in both dialects.
+            raise QueryExecutionError(f"{name.upper()} takes single values, found {operand.name}")
+    for operand, kind in zip(operands, kinds, strict=False):
+        if kind == NUMBER and operand.literal is not None:
+            constant_int(operand, "number", name)
+        if kind == BYTES and operand.data_type is not DataType.BYTES and operand.literal is None:
+            raise InvalidQueryError(f"{name.upper()} takes BYTES, found {operand.name}: convert text with toUtf8 or hexToBytes")
+    constants = [_constant(operand, kind, name) for operand, kind in zip(operands[1:], kinds[1:], strict=False)]
+    is_fast = fast is not None and all(operand.literal is not None for operand in operands[1:])
+    arrow = data_type.arrow if single_value else pa.list_(data_type.arrow)
+
+    def evaluate(values: Sequence[Value]) -> pa.Array:
+        taken = [_argument(value, operand, kind, dialect) for value, operand, kind in zip(values, operands, kinds, strict=False)]
+        try:
+            if is_fast and fast is not None and isinstance(taken[0], pa.Array):
+                found = fast(taken[0], constants)
+                if found is not None:
+                    return found
+            return map_rows(taken, compute, arrow)
+        except (pa.ArrowInvalid, pa.ArrowCapacityError) as error:
+            raise QueryExecutionError(f"{name.upper()} failed: {error}") from error
+
+    return Bound(data_type, evaluate, single_value)
+
+
+def _constant(operand: Operand, kind: str, name: str) -> Any:
+    if operand.literal is None:
+        return None
+    return constant_int(operand, "number", name) if kind == NUMBER else constant_text(operand, "text", name)
+
+
+def _argument(value: Value, operand: Operand, kind: str, dialect: Dialect) -> Value:
+    if kind == NUMBER:
+        return longs(value, operand.data_type)
+    if kind == BYTES:
+        return value if pa.types.is_binary(value.type) else _bytes_of(value)
+    if dialect is Dialect.SQL and operand.data_type is DataType.BOOLEAN:
+        return longs(value, DataType.BOOLEAN).cast(pa.string())  # reference: concat and lower of a BOOLEAN use 1 and 0
+    return texts(value, operand.data_type)
+
+
+def _bytes_of(value: Value) -> Value:
+    """A constant in hexadecimal digits."""
+    if isinstance(value, pa.Scalar):
+        return pa.scalar(bytes_of_hex(value.as_py()), pa.binary())
+    return map_distinct(value, bytes_of_hex, pa.binary())
+
+
+def map_rows(values: Sequence[Value], function: Compute, arrow: pa.DataType) -> pa.Array:
+    """function(one value of each argument), called once for every distinct combination."""
+    encoded = [value.dictionary_encode() if isinstance(value, pa.Array) else value for value in values]
+    arrays = [value for value in encoded if isinstance(value, pa.Array)]
+    codes = np.zeros(length_of(values), np.int64)
+    for array in arrays:
+        _, codes = np.unique(codes * max(len(array.dictionary), 1) + array.indices.to_numpy(), return_inverse=True)
+    # The first row of each combination stands for it.
+    combinations, first = np.unique(codes, return_index=True)
+    columns = []
+    for value in encoded:
+        if isinstance(value, pa.Array):
+            columns.append(value.dictionary.take(value.indices.take(pa.array(first))).to_pylist())
+        else:
+            columns.append([value.as_py()] * len(combinations))
+    results = pa.array([function(*row) for row in zip(*columns, strict=True)], arrow)
+    return results.take(pa.array(codes))
+
+
+def text_function(
+    name: str,
+    signature: str,
+    summary: str,
+    kinds: Sequence[str],
+    compute: Compute,
+    *examples: Example,
+    gives: DataType = DataType.STRING,
+    least: int | None = None,
+    fast: Fast | None = None,
+    aliases: tuple[str, ...] = (),
+    single_value: bool = True,
+) -> ScalarFunction:
+    """A function of text with the arguments `kinds`, of which the first `least` must be there."""
+
+    def bind(operands: Sequence[Operand], dialect: Dialect) -> Bound:
+        return text_bound(name, operands, dialect, kinds, compute, gives, fast, single_value)
+
+    return ScalarFunction(name, signature, summary, bind, tuple(examples), len(kinds) if least is None else least, len(kinds), aliases)
+
+
+def expect_length(units: int, function: str) -> None:
+    """Raise QueryExecutionError for a result that would be too long."""
+    if units > TEXT_UNITS_MAX:
+        raise QueryExecutionError(f"expected at most {TEXT_UNITS_MAX} characters as the result of {function.upper()}, found {units}")

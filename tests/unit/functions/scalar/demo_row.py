@@ -1,0 +1,57 @@
+"""The one row over which the examples of scalar functions are computed, and how an expression over it is evaluated.
+
+Columns: i INT, l LONG, f FLOAT, d DOUBLE, s STRING, b BOOLEAN, ts (epoch milliseconds) and days LONG, by BYTES, j JSON, mi ml md ms
+multi-values, ks and vs the keys and values of a map.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pyarrow as pa
+
+from pinotpy.data_types import DataType
+from pinotpy.functions.scalar.spec import Operand, Value, bind, evaluate
+from pinotpy.pql.ast import Call, Dialect, Expression, Identifier, Literal
+from pinotpy.pql.parser import parse_sql
+from pinotpy.query.result_types import literal_type
+
+DEMO_ROW: Final[dict[str, tuple[DataType, Any]]] = {
+    "i": (DataType.INT, 7),
+    "l": (DataType.LONG, 10_000_000_000),
+    "f": (DataType.FLOAT, 1.5),
+    "d": (DataType.DOUBLE, 2.25),
+    "s": (DataType.STRING, "Hello, World"),
+    "b": (DataType.BOOLEAN, True),
+    "ts": (DataType.LONG, 1_577_934_245_678),
+    "days": (DataType.LONG, 18_263),
+    "by": (DataType.BYTES, b"\x0a\x0b"),
+    "mi": (DataType.INT, [1, 2, 3]),
+    "ml": (DataType.LONG, [10, 20]),
+    "md": (DataType.DOUBLE, [1.5, 2.5]),
+    "ms": (DataType.STRING, ["a", "b", "a"]),
+    "j": (DataType.JSON, '{"a":{"b":[1,2]},"c":"x"}'),
+    "ks": (DataType.STRING, ["a", "b"]),
+    "vs": (DataType.INT, [1, 2]),
+}
+
+
+def value_of(expression: str, dialect: Dialect = Dialect.SQL) -> Any:
+    """The value of an expression in SQL's spelling over the demo row, evaluated as `dialect` does."""
+    _, value = _evaluated(parse_sql(f"SELECT {expression} FROM t").select[0].expression, dialect)
+    return value.as_py() if isinstance(value, pa.Scalar) else value.to_pylist()[0]
+
+
+def _evaluated(expression: Expression, dialect: Dialect) -> tuple[Operand, Value]:
+    if isinstance(expression, Identifier):
+        data_type, value = DEMO_ROW[expression.name]
+        is_many = isinstance(value, list)
+        return Operand(data_type, not is_many), pa.array([value], pa.list_(data_type.arrow) if is_many else data_type.arrow)
+    if isinstance(expression, Literal):
+        data_type = literal_type(expression.value)
+        value = expression.text if expression.is_string else expression.value
+        return Operand(data_type, True, expression), pa.scalar(value, data_type.arrow if data_type else pa.null())
+    assert isinstance(expression, Call)
+    arguments = [_evaluated(argument, dialect) for argument in expression.args]
+    bound = bind(expression.name, tuple(operand for operand, _ in arguments), dialect)
+    return Operand(bound.data_type, bound.single_value), evaluate(bound, [value for _, value in arguments], 1)
