@@ -12,26 +12,44 @@ from __future__ import annotations
 
 import json
 import random
-import re
-import threading
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from pinotpy.client.addresses import daemon_url, daemon_urls
+from pinotpy.client.background import BackgroundQueries
+from pinotpy.client.brokers import ALL_TABLES, BrokerSource, ControllerBrokers, FixedBrokers, table_of
 from pinotpy.client.controller import ControllerClient
 from pinotpy.client.cursor import Cursor
-from pinotpy.client.http_calls import TIMEOUT_S, Access, HttpCalls, retrying
+from pinotpy.client.dbapi import ProgrammingError
+from pinotpy.client.http_calls import TIMEOUT_S, Access, HttpCalls
 from pinotpy.client.parameters import bind
-from pinotpy.client.result import ResultSet, parse_response, raise_for_exceptions
-from pinotpy.errors import NotFoundError, PinotError, ServerUnreachableError, UserError
+from pinotpy.client.prepared import PreparedStatement
+from pinotpy.client.properties import brokers_of_properties, read_properties
+from pinotpy.client.result import ResultSetGroup, parse_response, raise_for_exceptions
+from pinotpy.client.zookeeper_brokers import ZooKeeperBrokers
+from pinotpy.errors import OutOfCapacityError, PinotError, ServerUnreachableError, UserError
 
-# A list of brokers is asked for anew after this time, and whenever a broker cannot be reached.
-BROKERS_FRESH_S = 30.0
 BROKER_ROUNDS_MAX = 3
 ROUND_WAIT_S = 0.2
+ANSWER_BYTES_MAX = 256 << 20
+ASYNC_THREADS_MAX = 8
+ASYNC_WAITING_MAX = 1000
 
-_TABLE = re.compile(r"""\bFROM\s+["`]?([A-Za-z0-9_.\-]+)""", re.IGNORECASE)
+PATHS = {"pql": "/query", "sql": "/query/sql"}
+Options = Mapping[str, str | int | bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A query with its dialect, "pql" or "sql", as the Java client's Request."""
+
+    dialect: str
+    query: str
 
 
 def connect(
@@ -39,88 +57,181 @@ def connect(
     *,
     controller: str | None = None,
     broker: str | Sequence[str] | None = None,
+    zookeeper: str | None = None,
+    properties: str | Path | Mapping[str, str] | None = None,
     auth: tuple[str, str] | str | None = None,
     ca: str | Path | None = None,
     certificate: str | Path | None = None,
     key: str | Path | None = None,
     timeout_s: float = TIMEOUT_S,
+    fail_on_exceptions: bool = True,
+    answer_bytes_max: int = ANSWER_BYTES_MAX,
+    async_threads_max: int = ASYNC_THREADS_MAX,
+    async_waiting_max: int = ASYNC_WAITING_MAX,
 ) -> Connection:
     """Connect to a cluster. Nothing is sent before the first query.
 
-    `url` may be a controller's or a broker's: the first query finds out. `auth` is ("user", "password") or a bearer
-    token; `ca` the file of the CA that signs the daemons' certificates; `timeout_s` bounds each query.
+    Args:
+        url: a controller's or a broker's: the first query finds out.
+        controller: a controller's URL or host:port; brokers are found there.
+        broker: brokers' URLs or host:port, one text or several.
+        zookeeper: `host:port[,host:port…]/[path/]cluster`; brokers are found there and followed.
+        properties: a mapping or a .properties file with `brokerList` and `brokerList.<table>`.
+        auth: ("user", "password") or a bearer token.
+        ca: file of the CA that signs the daemons' certificates. With it (or `certificate`) https is meant where no scheme is written.
+        certificate, key: our own certificate, where daemons want one.
+        timeout_s: bounds each query.
+        fail_on_exceptions: raise the exceptions of an answer, instead of returning it with them.
+        answer_bytes_max: longer answers are given up while they arrive.
+        async_threads_max, async_waiting_max: threads of `execute_async`, and queries that may wait for one.
     """
-    if sum(given is not None for given in (url, controller, broker)) != 1:
-        raise UserError("connect needs exactly one of url, controller and broker")
+    if sum(given is not None for given in (url, controller, broker, zookeeper, properties)) != 1:
+        raise UserError("connect needs exactly one of url, controller, broker, zookeeper and properties")
     access = Access(auth, ca, certificate, key)
-    brokers = [broker] if isinstance(broker, str) else list(broker or ())
-    return Connection(access, url=url, controller=controller, brokers=brokers, timeout_s=timeout_s)
+    calls = HttpCalls(access, timeout_s)
+    scheme = "https" if ca is not None or certificate is not None else "http"
+    source: BrokerSource
+    if zookeeper is not None:
+        source = ZooKeeperBrokers(zookeeper, scheme)
+    elif properties is not None:
+        source = FixedBrokers(brokers_of_properties(read_properties(properties), scheme))
+    elif broker is not None:
+        source = FixedBrokers({ALL_TABLES: daemon_urls([broker] if isinstance(broker, str) else list(broker), scheme)})
+    else:
+        source = ControllerBrokers(daemon_url(controller or url or "", scheme), calls, may_be_broker=controller is None)
+    return Connection(
+        source,
+        access,
+        calls,
+        timeout_s=timeout_s,
+        fail_on_exceptions=fail_on_exceptions,
+        answer_bytes_max=answer_bytes_max,
+        background=BackgroundQueries(async_threads_max, async_waiting_max),
+    )
 
 
 class Connection:
-    """Safe to share between threads; its lock guards the list of brokers."""
+    """Made by `connect` or a `from_` method. Safe to share between threads."""
 
-    def __init__(self, access: Access, *, url: str | None, controller: str | None, brokers: Sequence[str], timeout_s: float) -> None:
+    def __init__(
+        self,
+        source: BrokerSource,
+        access: Access,
+        calls: HttpCalls,
+        *,
+        timeout_s: float,
+        fail_on_exceptions: bool,
+        answer_bytes_max: int,
+        background: BackgroundQueries,
+    ) -> None:
+        self._source = source
         self._access = access
-        self._calls = HttpCalls(access, timeout_s)
+        self._calls = calls
         self._timeout_s = timeout_s
-        self._unknown = url.rstrip("/") if url else None
-        self._controller = controller.rstrip("/") if controller else None
-        self._fixed = [broker.rstrip("/") for broker in brokers]
-        self._lock = threading.Lock()
-        # Table → URLs of its brokers; "" = all brokers.
-        self._brokers: Mapping[str, list[str]] = {"": self._fixed}
-        self._brokers_until = float("inf") if self._fixed else 0.0
+        self._fail_on_exceptions = fail_on_exceptions
+        self._answer_bytes_max = answer_bytes_max
+        self._background = background
+        self._closed = False
+
+    @staticmethod
+    def from_zookeeper(address: str, **settings: Any) -> Connection:
+        """`host:port[,host:port…]/[path/]cluster`; settings are those of `connect`."""
+        return connect(zookeeper=address, **settings)
+
+    @staticmethod
+    def from_properties(properties: str | Path | Mapping[str, str], **settings: Any) -> Connection:
+        """A mapping or a .properties file with `brokerList`; settings are those of `connect`."""
+        return connect(properties=properties, **settings)
+
+    @staticmethod
+    def from_host_list(*brokers: str, **settings: Any) -> Connection:
+        """Brokers as host:port or URLs; settings are those of `connect`."""
+        return connect(broker=brokers, **settings)
 
     def execute(
         self,
-        query: str,
+        query: str | Request | None = None,
         parameters: Sequence[object] = (),
         *,
+        sql: str | None = None,
         dialect: str = "pql",
-        options: Mapping[str, str | int | bool] | None = None,
+        options: Options | None = None,
+        debug_options: Options | None = None,
         trace: bool = False,
         timeout_s: float | None = None,
         allow_partial: bool = False,
-    ) -> ResultSet:
-        """Run a query (`dialect` "pql" or "sql") and return its answer.
+        fail_on_exceptions: bool | None = None,
+    ) -> ResultSetGroup:
+        """Run a query and return its answer.
 
-        `?` outside of quotes stands for `parameters`, which are quoted safely. Exceptions in the answer are raised as
-        the PinotError of their code, with the answer in `context["result"]`, unless `allow_partial` and there are rows.
+        Args:
+            query: the text, in `dialect` ("pql" or "sql"), or a Request.
+            parameters: replace `?` outside of quotes and comments, quoted safely.
+            sql: the text, in SQL, instead of `query`.
+            options: query options such as timeoutMs, preserveType.
+            debug_options: such as useStarTree.
+            trace: let servers tell what they did; see `trace` of the answer.
+            timeout_s: bounds this query, tries of other brokers included.
+            allow_partial: exceptions are raised only if there are no rows beside them.
+            fail_on_exceptions: False returns the answer with its `exceptions`; None as connected.
+
+        Raises: the PinotError that the first exception's code stands for, with the answer in `context["result"]`;
+        ServerUnreachableError, ServerNotRespondingError, PayloadTooLargeError and others for faults on the way.
         """
-        if dialect not in ("pql", "sql"):
-            raise UserError(f"dialect '{dialect}' is not known: expected 'pql' or 'sql'")
-        timeout_s = timeout_s or self._timeout_s
-        text = bind(query, parameters) if parameters else query
+        text, dialect = _text_and_dialect(query, sql, dialect)
+        if parameters:
+            text = bind(text, parameters, dialect)
         body: dict[str, Any] = {dialect: text}
         if trace:
             body["trace"] = True
         if options:
-            key = "queryOptions" if dialect == "sql" else "debugOptions"
-            body[key] = ";".join(f"{name}={str(value).lower() if isinstance(value, bool) else value}" for name, value in options.items())
-        result = parse_response(self._post(text, "/query/sql" if dialect == "sql" else "/query", json.dumps(body).encode(), timeout_s))
-        if not (allow_partial and result.tables):
-            raise_for_exceptions(result)
+            body["queryOptions"] = _option_text(options)
+        if debug_options:
+            body["debugOptions"] = _option_text(debug_options)
+        response, broker = self._post(text, PATHS[dialect], json.dumps(body).encode(), timeout_s or self._timeout_s)
+        result = parse_response(response)
+        fails = self._fail_on_exceptions if fail_on_exceptions is None else fail_on_exceptions
+        if fails and not (allow_partial and result.tables):
+            raise_for_exceptions(result, broker)
         return result
+
+    def execute_async(self, query: str | Request | None = None, parameters: Sequence[object] = (), **arguments: Any) -> Future[ResultSetGroup]:
+        """`execute` on one of the connection's threads. OutOfCapacityError if too many queries wait already."""
+        return self._background.submit(partial(self.execute, query, parameters, **arguments))
+
+    async def execute_in_loop(self, query: str | Request | None = None, parameters: Sequence[object] = (), **arguments: Any) -> ResultSetGroup:
+        """`execute` for asyncio: on one of the connection's threads, awaited."""
+        import asyncio
+
+        return await asyncio.wrap_future(self.execute_async(query, parameters, **arguments))
+
+    def prepare_statement(self, query: str | Request, *, dialect: str = "pql") -> PreparedStatement:
+        """A query with `?` whose values are set one by one; they count from 1."""
+        text, dialect = _text_and_dialect(query, None, dialect)
+        return PreparedStatement(self, text, dialect)
 
     def cursor(self, *, dialect: str = "sql") -> Cursor:
         """A cursor in the manner of DB-API 2."""
+        self._check_open()
         return Cursor(self, dialect)
 
     def controller(self) -> ControllerClient:
         """A client of the controller that this connection was made with."""
-        if self._controller is None and self._unknown is not None:
-            self._find_out(time.monotonic() + self._timeout_s)
-        if self._controller is None:
+        url = self._source.controller_url(time.monotonic() + self._timeout_s) if isinstance(self._source, ControllerBrokers) else None
+        if url is None:
             raise UserError("this connection knows brokers only: connect with a controller's URL")
-        return ControllerClient(self._controller, self._access)
+        return ControllerClient(url, self._access)
 
     def close(self) -> None:
-        """Close kept connections."""
+        """Cancel what waits, close kept connections. Further queries are refused."""
+        self._closed = True
+        self._background.close()
+        self._source.close()
         self._calls.close()
 
     def commit(self) -> None:
         """Nothing to do: there are no transactions."""
+        self._check_open()
 
     def __enter__(self) -> Connection:
         return self
@@ -128,20 +239,26 @@ class Connection:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # --- brokers ---------------------------------------------------------------------------------------------------
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ProgrammingError("the connection is closed: connect anew")
 
-    def _post(self, text: str, path: str, body: bytes, timeout_s: float) -> Any:
+    def _post(self, text: str, path: str, body: bytes, timeout_s: float) -> tuple[Any, str]:
+        """The answer and who gave it."""
         ends = time.monotonic() + timeout_s
+        table = table_of(text)
         last: PinotError | None = None
         for attempt in range(BROKER_ROUNDS_MAX):
-            brokers = self._brokers_of(text, ends, refresh=attempt > 0)
+            self._check_open()
+            brokers = self._source.urls(table, ends, refresh=attempt > 0)
             for broker in random.sample(brokers, len(brokers)):
                 left_s = ends - time.monotonic()
                 if left_s <= 0:
                     break
                 try:
-                    return self._calls.call("POST", broker + path, content=body, timeout_s=left_s).json()
-                except ServerUnreachableError as problem:
+                    answer = self._calls.call("POST", broker + path, content=body, timeout_s=left_s, answer_bytes_max=self._answer_bytes_max)
+                    return answer.json(), broker
+                except (ServerUnreachableError, OutOfCapacityError) as problem:
                     last = problem
             wait_s = ROUND_WAIT_S * 2**attempt * random.uniform(0.5, 1.0)
             if attempt + 1 == BROKER_ROUNDS_MAX or time.monotonic() + wait_s > ends:
@@ -149,48 +266,27 @@ class Connection:
             time.sleep(wait_s)
         raise last or ServerUnreachableError("no broker is known: are there any alive in the cluster?")
 
-    def _brokers_of(self, text: str, ends: float, *, refresh: bool) -> list[str]:
-        with self._lock:
-            is_stale = time.monotonic() >= self._brokers_until or (refresh and not self._fixed)
-        if is_stale:
-            self._find_out(ends)
-        found = _TABLE.search(text)
-        table = re.sub(r"_(OFFLINE|REALTIME)$", "", found.group(1)) if found else ""
-        with self._lock:
-            return list(self._brokers.get(table) or self._brokers.get("") or ())
 
-    def _find_out(self, ends: float) -> None:
-        base = self._controller or self._unknown
-        assert base is not None
-        left_s = max(0.1, ends - time.monotonic())
-        try:
-            answer = retrying(lambda: self._calls.call("GET", f"{base}/v2/brokers", timeout_s=left_s), deadline_s=left_s).json()
-            brokers = _parse_brokers(answer, "https" if base.startswith("https") else "http")
-            until = time.monotonic() + BROKERS_FRESH_S
-        except NotFoundError:
-            if self._unknown is None:
-                raise
-            # Only controllers list brokers: this is one.
-            brokers, until = {"": [self._unknown]}, float("inf")
-        with self._lock:
-            if until == float("inf"):
-                self._fixed = brokers[""]
-            elif self._unknown is not None:
-                self._controller = self._unknown
-            self._unknown = None
-            self._brokers, self._brokers_until = brokers, until
+def _text_and_dialect(query: str | Request | None, sql: str | None, dialect: str) -> tuple[str, str]:
+    if (query is None) == (sql is None):
+        raise UserError("expected one query: as first argument or as sql=")
+    if sql is not None:
+        return sql, "sql"
+    if isinstance(query, Request):
+        return _text_and_dialect(query.query, None, query.dialect)
+    if dialect not in PATHS:
+        raise UserError(f"dialect '{dialect}' is not known: expected 'pql' or 'sql'")
+    if not isinstance(query, str):
+        raise UserError(f"expected a query's text or a Request, found {type(query).__name__}")
+    return query, dialect
 
 
-def _parse_brokers(answer: Any, scheme: str) -> dict[str, list[str]]:
-    """`/v2/brokers` → URLs by raw table name; "" = all brokers of all tenants."""
-
-    def urls(entries: Any) -> list[str]:
-        hosts = [(f"[{entry['host']}]" if ":" in entry["host"] else entry["host"], entry["port"]) for entry in entries]
-        return [f"{scheme}://{host}:{port}" for host, port in hosts]
-
-    try:
-        by_table = {str(table).removesuffix("_OFFLINE").removesuffix("_REALTIME"): urls(entries) for table, entries in answer["tables"].items()}
-        everywhere = sorted({url for entries in answer["tenants"].values() for url in urls(entries)})
-    except (KeyError, TypeError, AttributeError) as problem:
-        raise UserError(f"the list of brokers cannot be read ({problem}): is this the URL of a controller?") from problem
-    return {**by_table, "": everywhere}
+def _option_text(options: Options) -> str:
+    """`k=v;k2=v2`, as brokers read it; so neither may hold the signs between them."""
+    parts = []
+    for name, value in options.items():
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        if not name or "=" in name or ";" in name + text:
+            raise UserError(f"option '{name[:80]}' cannot be sent: its name may hold neither '=' nor ';', its value '{text[:80]}' no ';'")
+        parts.append(f"{name}={text}")
+    return ";".join(parts)

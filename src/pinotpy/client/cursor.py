@@ -5,53 +5,65 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pinotpy.errors import UserError
+from pinotpy.client.dbapi import NotSupportedError, ProgrammingError, error_of
+from pinotpy.errors import PinotError
 
 if TYPE_CHECKING:
     from pinotpy.client.connection import Connection
-    from pinotpy.client.result import ResultSet
+    from pinotpy.client.result import ResultSetGroup
+    from pinotpy.client.result_set import ResultSet
 
-apilevel = "2.0"
-threadsafety = 2
-paramstyle = "qmark"
+Column = tuple[str, str, None, None, None, None, None]
 
 
 class Cursor:
-    """One query at a time and a position in its rows. `result` is the whole answer."""
+    """One query at a time and a position in its rows. `result` is the whole answer. Errors are those of `dbapi`.
+
+    An answer of several tables (PQL's GROUP BY with several aggregations) is walked with `nextset`.
+    """
 
     def __init__(self, connection: Connection, dialect: str) -> None:
         self.connection = connection
         self.arraysize = 1
-        self.result: ResultSet | None = None
+        self.lastrowid = None
+        self.result: ResultSetGroup | None = None
         self._dialect = dialect
+        self._table = 0
         self._position = 0
         self._closed = False
 
     @property
-    def description(self) -> list[tuple[str, str, None, None, None, None, None]] | None:
-        """(name, type, …) of each column; None before a query."""
-        if self.result is None:
-            return None
-        return [(name, kind, None, None, None, None, None) for name, kind in zip(self.result.columns, self.result.types, strict=True)]
+    def description(self) -> list[Column] | None:
+        """(name, type, …) of each column; None before a query. Types are pinotpy's names, equal to dbapi's type objects."""
+        table = self._current
+        return None if table is None else [(name, kind, None, None, None, None, None) for name, kind in zip(table.columns, table.types, strict=True)]
 
     @property
     def rowcount(self) -> int:
-        """Rows of the answer; -1 before a query."""
-        return -1 if self.result is None else len(self.result)
+        """Rows of the table; -1 before a query."""
+        table = self._current
+        return -1 if table is None else len(table)
+
+    @property
+    def rownumber(self) -> int | None:
+        """Number of the next row, from 0; None before a query."""
+        return None if self._current is None else self._position
 
     def execute(self, query: str, parameters: Sequence[object] = (), options: Mapping[str, str | int | bool] | None = None) -> Cursor:
         """Run a query; `?` stands for parameters."""
-        if self._closed:
-            raise UserError("the cursor is closed")
-        self.result = self.connection.execute(query, parameters, dialect=self._dialect, options=options)
-        self._position = 0
+        self._check_open()
+        if isinstance(parameters, str | bytes | Mapping):
+            raise ProgrammingError(f"expected a sequence of parameters, found {type(parameters).__name__}: paramstyle is qmark, e.g. [value]")
+        self.result, self._table, self._position = None, 0, 0
+        try:
+            self.result = self.connection.execute(query, parameters, dialect=self._dialect, options=options)
+        except PinotError as problem:
+            raise error_of(problem) from problem
         return self
 
-    def executemany(self, query: str, parameters: Sequence[Sequence[object]]) -> Cursor:
-        """Run a query for each set of parameters; the last answer stays."""
-        for values in parameters:
-            self.execute(query, values)
-        return self
+    def executemany(self, query: str, parameters: Sequence[Sequence[object]]) -> None:
+        """Refused: it is for statements without rows, and queries have rows. Run `execute` for each, or ask with IN."""
+        raise NotSupportedError("executemany is for statements without rows, and every query has rows: call execute for each set of parameters, or use IN ?")
 
     def fetchone(self) -> list[Any] | None:
         """The next row, None when there are no more."""
@@ -59,20 +71,45 @@ class Cursor:
         return rows[0] if rows else None
 
     def fetchmany(self, size: int | None = None) -> list[list[Any]]:
-        """The next rows."""
-        if self.result is None:
-            raise UserError("nothing was executed yet")
-        rows = self.result.rows[self._position : self._position + (self.arraysize if size is None else size)]
+        """The next rows, `arraysize` of them if no size is given."""
+        self._check_open()
+        table = self._current
+        if table is None:
+            raise ProgrammingError("there are no rows: nothing was executed, or it failed, or there are no more tables")
+        wanted = self.arraysize if size is None else size
+        if wanted < 0:
+            raise ProgrammingError(f"expected a number of rows from 0 on, found {wanted}")
+        rows = table.rows[self._position : self._position + wanted]
         self._position += len(rows)
         return rows
 
     def fetchall(self) -> list[list[Any]]:
         """All rows that are left."""
-        return self.fetchmany(self.rowcount)
+        return self.fetchmany(max(0, self.rowcount))
+
+    def nextset(self) -> bool | None:
+        """Go to the answer's next table, which begins at its first row; None when there is none."""
+        self._check_open()
+        if self.result is None or self._table + 1 >= len(self.result.tables):
+            return None
+        self._table += 1
+        self._position = 0
+        return True
+
+    def setinputsizes(self, sizes: Sequence[object]) -> None:
+        """Nothing to prepare."""
+
+    def setoutputsize(self, size: int, column: int | None = None) -> None:
+        """Nothing to prepare."""
 
     def __iter__(self) -> Iterator[list[Any]]:
-        while (row := self.fetchone()) is not None:
-            yield row
+        return self
+
+    def __next__(self) -> list[Any]:
+        row = self.fetchone()
+        if row is None:
+            raise StopIteration
+        return row
 
     def close(self) -> None:
         """No more use."""
@@ -84,3 +121,14 @@ class Cursor:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    @property
+    def _current(self) -> ResultSet | None:
+        if self.result is None:
+            return None
+        tables = self.result.tables
+        return tables[self._table] if tables else None
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ProgrammingError("the cursor is closed: ask the connection for another one")

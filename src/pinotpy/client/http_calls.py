@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import random
+import threading
 import time
 from base64 import b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -77,13 +78,14 @@ class Answer:
     status: int
     content: bytes
     headers: Mapping[str, str]
+    url: str = ""
 
     def json(self) -> Any:
         """The body as JSON; RemoteError if it is none."""
         try:
             return json.loads(self.content)
         except ValueError:
-            raise RemoteError(f"expected JSON, found {self.content[:80]!r}: is this the URL of a pinotpy daemon?") from None
+            raise RemoteError(f"expected JSON from '{self.url}', found {self.content[:80]!r}: is this the URL of a pinotpy daemon?", url=self.url) from None
 
 
 class HttpCalls:
@@ -93,6 +95,7 @@ class HttpCalls:
         self._access = access
         self._timeout_s = timeout_s
         self._client: httpx.Client | None = None
+        self._lock = threading.Lock()
 
     def call(
         self,
@@ -105,43 +108,72 @@ class HttpCalls:
         headers: Mapping[str, str] | None = None,
         files: Mapping[str, Any] | None = None,
         timeout_s: float | None = None,
+        answer_bytes_max: int | None = None,
     ) -> Answer:
         """One call. Raises ServerUnreachableError (no connection, or it broke before the answer), ServerNotRespondingError
-        (connected, but no answer in time), or the PinotError that the status stands for."""
+        (connected, but no whole answer in time), PayloadTooLargeError (an answer over `answer_bytes_max`, of which no more
+        was read), RemoteError (a redirect), or the PinotError that the status stands for."""
         import httpx
 
+        timeout_s = timeout_s or self._timeout_s
+        ends = time.monotonic() + timeout_s
         client = self._open()
         sent = {**self._access.header(), **(headers or {})}
         if content is not None:
             sent["Content-Type"] = content_type
         query = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in (params or {}).items() if value is not None}
-        timeout = httpx.Timeout(timeout_s or self._timeout_s, connect=min(CONNECT_TIMEOUT_S, timeout_s or self._timeout_s))
+        timeout = httpx.Timeout(timeout_s, connect=min(CONNECT_TIMEOUT_S, timeout_s))
         try:
-            response = client.request(method, url, content=content, params=query or None, headers=sent, files=files, timeout=timeout)
+            with client.stream(method, url, content=content, params=query or None, headers=sent, files=files, timeout=timeout) as response:
+                body = _read(response.iter_bytes(), url, ends, timeout_s, answer_bytes_max)
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError) as problem:
             raise ServerUnreachableError(f"'{url}' cannot be reached: {problem or type(problem).__name__}", url=url) from problem
         except httpx.TimeoutException as problem:
-            raise ServerNotRespondingError(f"'{url}' did not answer within {timeout_s or self._timeout_s:g} s", url=url) from problem
+            raise ServerNotRespondingError(f"'{url}' did not answer within {timeout_s:g} s", url=url) from problem
+        except httpx.DecodingError as problem:
+            raise RemoteError(f"the answer of '{url}' is packed in a way that cannot be read: {problem}", url=url) from problem
         except (httpx.UnsupportedProtocol, httpx.InvalidURL) as problem:
             raise UserError(f"'{url}' is no URL of a daemon: expected http://host:port") from problem
         except httpx.HTTPError as problem:
             raise RemoteError(f"call of '{url}' failed: {problem}", url=url) from problem
         if response.status_code >= 400:
-            raise _error_of(response.status_code, response.content, url)
-        return Answer(response.status_code, response.content, response.headers)
+            raise _error_of(response.status_code, body, url)
+        if response.status_code >= 300:
+            # Following it would show the credentials to whoever the daemon names.
+            target = response.headers.get("location", "")[:200]
+            raise RemoteError(f"'{url}' redirects to '{target}', and redirects are not followed: connect with the daemon's own address", url=url)
+        return Answer(response.status_code, body, response.headers, url)
 
     def close(self) -> None:
         """Close kept connections."""
-        if self._client is not None:
-            self._client.close()
-            self._client = None
+        with self._lock:
+            client, self._client = self._client, None
+        if client is not None:
+            client.close()
 
     def _open(self) -> httpx.Client:
-        if self._client is None:
-            import httpx
+        with self._lock:
+            if self._client is None:
+                import httpx
 
-            self._client = httpx.Client(verify=_context(self._access), trust_env=False, follow_redirects=False)
-        return self._client
+                self._client = httpx.Client(verify=_context(self._access), trust_env=False, follow_redirects=False)
+            return self._client
+
+
+def _read(chunks: Iterator[bytes], url: str, ends: float, timeout_s: float, bytes_max: int | None) -> bytes:
+    """The whole body. Each chunk comes in time by itself; together they must, too."""
+    kept: list[bytes] = []
+    size = 0
+    for chunk in chunks:
+        size += len(chunk)
+        if bytes_max is not None and size > bytes_max:
+            raise PayloadTooLargeError(
+                f"the answer of '{url}' is longer than answer_bytes_max = {bytes_max}: ask for fewer rows or columns, or connect with a larger limit", url=url
+            )
+        if time.monotonic() > ends:
+            raise ServerNotRespondingError(f"'{url}' sent {size} bytes, but not the whole answer, within {timeout_s:g} s", url=url)
+        kept.append(chunk)
+    return b"".join(kept)
 
 
 def _context(access: Access) -> Any:
@@ -163,7 +195,7 @@ def _error_of(status: int, content: bytes, url: str) -> PinotError:
     except ValueError:
         pass
     kind = _BY_STATUS.get(status, UserError if status < 500 else RemoteError)
-    return kind(text or f"HTTP {status}", status=status, url=url)
+    return kind(text or f"'{url}' answered HTTP {status} without a word", status=status, url=url)
 
 
 def retrying(work: Callable[[], Answer], *, deadline_s: float, attempts_max: int = ATTEMPTS_MAX) -> Answer:

@@ -1,63 +1,96 @@
-"""`?` in a query, replaced by literals that are quoted safely."""
+"""`?` in a query, replaced by literals that are quoted safely.
+
+A `?` inside of quotes or a comment is text. A literal never grows together with what stands beside it: `a -?` with -1 must
+not become a comment, `'x'?` with 'y' not one string.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from math import isfinite
 
 from pinotpy.errors import UserError
 
-QUOTES = "'\"`"
+# What is skipped as a whole, to its end or the text's; doubled quotes are two strings side by side, which is the same.
+_SKIPPED_OR_PLACE = re.compile(r"'[^']*(?:'|\Z)|\"[^\"]*(?:\"|\Z)|`[^`]*(?:`|\Z)|--[^\n]*|/\*.*?(?:\*/|\Z)|(\?)", re.DOTALL)
+_GROWS = re.compile(r"[\w.$'\"`-]")
 
 
-def bind(query: str, parameters: Sequence[object]) -> str:
-    """`query` with each `?` outside of quotes replaced. UserError if their numbers differ or a value has no literal."""
+def split_at_places(query: str) -> list[str]:
+    """The text before, between and after the placeholders: one part more than there are placeholders."""
     parts: list[str] = []
-    values = iter(parameters)
-    used = 0
-    quote = ""
-    for character in query:
-        text = character
-        if quote:
-            # A doubled quote inside a string closes and opens again: the same as staying inside.
-            quote = "" if character == quote else quote
-        elif character in QUOTES:
-            quote = character
-        elif character == "?":
-            try:
-                text = literal(next(values))
-            except StopIteration:
-                raise UserError(f"the query has more '?' than the {len(parameters)} parameters given") from None
-            used += 1
-        parts.append(text)
-    if used != len(parameters):
-        raise UserError(f"the query has {used} '?', but {len(parameters)} parameters are given")
-    return "".join(parts)
+    start = 0
+    for found in _SKIPPED_OR_PLACE.finditer(query):
+        if found[1]:
+            parts.append(query[start : found.start()])
+            start = found.end()
+    parts.append(query[start:])
+    return parts
 
 
-def literal(value: object) -> str:
-    """The text of a value in a query: numbers as they are, text in single quotes, sequences in parentheses."""
+def bind(query: str, parameters: Sequence[object], dialect: str = "sql") -> str:
+    """`query` with each placeholder replaced. UserError if their numbers differ or a value has no literal."""
+    parts = split_at_places(query)
+    if len(parts) - 1 != len(parameters):
+        raise UserError(f"the query has {len(parts) - 1} '?' outside of quotes, but {len(parameters)} parameters are given")
+    return join(parts, [literal(value, dialect) for value in parameters])
+
+
+def join(parts: Sequence[str], literals: Sequence[str]) -> str:
+    """The parts with the literals between them, and blanks where one would grow together with its neighbour."""
+    pieces = [parts[0]]
+    last = parts[0][-1:]
+    for value, after in zip(literals, parts[1:], strict=True):
+        for piece in (value, after):
+            if _GROWS.match(last) and _GROWS.match(piece[:1]):
+                pieces.append(" ")
+            pieces.append(piece)
+            last = piece[-1:] or last
+    return "".join(pieces)
+
+
+def literal(value: object, dialect: str = "sql") -> str:
+    """The text of a value in a query: numbers as plain decimals, text in single quotes, sequences in parentheses.
+
+    PQL knows neither NULL nor TRUE and FALSE, nor exponents: None is refused there, booleans are text as its columns are.
+    """
     match value:
+        case None if dialect == "pql":
+            raise UserError("PQL has no literal for None: write IS NULL or IS NOT NULL into the query")
         case None:
             return "NULL"
         case bool():
-            return "true" if value else "false"
+            word = "true" if value else "false"
+            return f"'{word}'" if dialect == "pql" else word
         case int():
-            return str(value)
+            return str(int(value))
         case float() if isfinite(value):
-            return repr(value)
+            return plain_decimal(value)
+        case float():
+            raise UserError(f"{value} has no literal: expected a finite number")
         case Decimal() if value.is_finite():
             return format(value, "f")
         case str():
             return "'" + value.replace("'", "''") + "'"
-        case bytes():
+        case bytes() | bytearray() | memoryview():
             return f"'{value.hex()}'"
         case datetime():
-            return f"'{value.isoformat(sep=' ', timespec='milliseconds')}'"
+            # Times in the store are UTC; one without zone is taken as such.
+            naive = value if value.tzinfo is None else value.astimezone(UTC).replace(tzinfo=None)
+            return f"'{naive.isoformat(sep=' ', timespec='milliseconds')}'"
         case date():
             return f"'{value.isoformat()}'"
         case list() | tuple() if value:
-            return "(" + ", ".join(literal(item) for item in value) + ")"
+            return "(" + ", ".join(literal(item, dialect) for item in value) + ")"
+        case list() | tuple():
+            raise UserError("an empty sequence has no literal: IN needs one value at least")
     raise UserError(f"a parameter of type {type(value).__name__} has no literal: {str(value)[:80]!r}")
+
+
+def plain_decimal(value: float) -> str:
+    """The shortest digits that read back as `value`, without an exponent and with a point: 1e-7 → 0.0000001, 1e5 → 100000.0."""
+    text = format(Decimal(repr(float(value))), "f")
+    return text if "." in text else text + ".0"

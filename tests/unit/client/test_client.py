@@ -9,16 +9,16 @@ import subprocess
 import sys
 import threading
 from base64 import b64encode
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import date, datetime
 from decimal import Decimal
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
+from fake_daemon import Daemon, Reply
 
-from pinotpy.client import Access, ControllerClient, ResultSet, connect, http_calls
+from pinotpy.client import Access, ControllerClient, ResultSetGroup, connect, http_calls
 from pinotpy.client import connection as connection_module
 from pinotpy.client.parameters import bind
 from pinotpy.client.result import parse_response
@@ -36,7 +36,6 @@ from pinotpy.errors import (
     UserError,
 )
 
-Reply = tuple[int, Any]
 STATISTICS = {"numDocsScanned": 5, "totalDocs": 10, "numServersQueried": 2, "numServersResponded": 2, "timeUsedMs": 3, "numGroupsLimitReached": False}
 SELECTION = {"selectionResults": {"columns": ["a", "b"], "results": [["1", "x"], ["2", ["p", "q"]]]}, "exceptions": [], **STATISTICS}
 AGGREGATION = {"aggregationResults": [{"function": "count_star", "value": "10"}, {"function": "sum_a", "value": "3.00000"}], "exceptions": [], **STATISTICS}
@@ -53,53 +52,6 @@ SQL = {
     "exceptions": [],
     **STATISTICS,
 }
-
-
-class Daemon:
-    """Answers `METHOD path` from `replies`; keeps what it was asked."""
-
-    def __init__(self, context: ssl.SSLContext | None = None) -> None:
-        self.replies: dict[str, Reply | Callable[[dict[str, Any]], Reply]] = {}
-        self.asked: list[dict[str, Any]] = []
-        daemon = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def answer(self) -> None:
-                body = self.rfile.read(int(self.headers.get("content-length") or 0))
-                path, _, query = self.path.partition("?")
-                request = {"method": self.command, "path": path, "query": query, "headers": dict(self.headers.items()), "body": body}
-                daemon.asked.append(request)
-                reply = daemon.replies.get(f"{self.command} {path}", (404, {"code": 404, "error": "no such path"}))
-                status, document = reply(request) if callable(reply) else reply
-                content = document if isinstance(document, bytes) else json.dumps(document).encode()
-                self.send_response(status)
-                self.send_header("content-type", "application/json")
-                self.send_header("content-length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
-
-            do_GET = do_POST = do_PUT = do_DELETE = answer
-
-            def log_message(self, *args: object) -> None: ...
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.handle_error = lambda request, address: None  # type: ignore[method-assign]  # clients that hang up are part of the tests
-        self.server.daemon_threads = True
-        self.port = self.server.server_address[1]
-        scheme = "http"
-        if context is not None:
-            self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
-            scheme = "https"
-        self.url = f"{scheme}://127.0.0.1:{self.port}"
-        self.thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-        self.thread.start()
-
-    def stop(self) -> None:
-        self.server.shutdown()
-        self.server.server_close()
-        self.thread.join(5.0)
 
 
 @pytest.fixture
@@ -129,7 +81,7 @@ def brokers(*ports: int) -> dict[str, Any]:
 
 def test_a_selection_is_one_table() -> None:
     result = parse_response(SELECTION)
-    assert (result.columns, result.rows, result.types) == (("a", "b"), [["1", "x"], ["2", ["p", "q"]]], ("STRING", "STRING"))
+    assert (result.columns, result.rows, result.types) == (("a", "b"), [["1", "x"], ["2", ["p", "q"]]], ("STRING", "STRING_ARRAY"))
     assert (result.statistics.num_docs_scanned, result.statistics.total_docs, result.statistics.time_used_ms) == (5, 10, 3)
     assert result.to_dicts()[0] == {"a": "1", "b": "x"} and len(result) == 2 and list(result) == result.rows
 
@@ -199,7 +151,7 @@ def test_exceptions_are_raised_as_the_error_of_their_code_with_the_answer_inside
             connection.execute("SELECT 1 FROM t", dialect="sql")
         assert caught.value.code == code  # type: ignore[attr-defined]
         result = caught.value.context["result"]  # type: ignore[attr-defined]
-        assert isinstance(result, ResultSet) and result.rows == SQL["resultTable"]["rows"]  # type: ignore[index]
+        assert isinstance(result, ResultSetGroup) and result.rows == SQL["resultTable"]["rows"]  # type: ignore[index]
         partial = connection.execute("SELECT 1 FROM t", dialect="sql", allow_partial=True)
         assert partial.partial and partial.exceptions[0].code == code
 
@@ -309,8 +261,8 @@ def test_connect_wants_exactly_one_address() -> None:
     for arguments in ({}, {"url": "http://a", "broker": "http://b"}):
         with pytest.raises(UserError, match="exactly one"):
             connect(**arguments)  # type: ignore[arg-type]
-    with pytest.raises(UserError, match="no URL"), connect(broker="localhost:8099") as connection:
-        connection.execute("SELECT 1 FROM t")
+    with pytest.raises(UserError, match="no URL"), connect(broker="ftp://localhost:8099"):
+        pass
 
 
 # --- credentials and TLS -------------------------------------------------------------------------------------------

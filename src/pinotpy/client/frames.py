@@ -1,0 +1,153 @@
+"""Result sets as Arrow tables and data frames, each column in its own type.
+
+JSON has no infinities, bytes, times or decimals: brokers send them as text, and here they become what they were.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Sequence
+from decimal import Decimal
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from pinotpy.errors import RemoteError, UserError
+
+if TYPE_CHECKING:
+    from pinotpy.client.result_set import ResultSet
+
+_NOT_FINITE = frozenset(("NaN", "Infinity", "-Infinity"))
+_ARRAY = "_ARRAY"
+
+
+def type_of_values(values: Sequence[Any]) -> str:
+    """The type of a column that came without one: LONG, DOUBLE, BOOLEAN or STRING, with _ARRAY for lists."""
+    kinds = set(map(type, values)) - {type(None)}
+    is_array = list in kinds
+    if is_array:
+        values = list(chain.from_iterable(value if isinstance(value, list) else (value,) for value in values))
+        kinds = set(map(type, values)) - {type(None)}
+    name = "STRING"
+    if kinds == {int}:
+        name = "LONG"
+    elif kinds == {bool}:
+        name = "BOOLEAN"
+    elif kinds & {int, float} and kinds <= {int, float, str} and all(value in _NOT_FINITE for value in values if isinstance(value, str)):
+        name = "DOUBLE"
+    return name + _ARRAY if is_array else name
+
+
+def arrow_table(result: ResultSet) -> Any:
+    """A pyarrow Table. RemoteError if a value does not fit the type that the broker names."""
+    import pyarrow as pa
+
+    arrays = []
+    for position, (name, data_type) in enumerate(zip(result.columns, result.types, strict=True)):
+        try:
+            arrays.append(_array([row[position] for row in result.rows], data_type))
+        except (pa.ArrowException, ValueError, TypeError, OverflowError) as problem:
+            raise RemoteError(f"column '{name}' does not hold what its type {data_type} says: {problem}", column=name) from problem
+    return pa.Table.from_arrays(arrays, names=list(result.columns))
+
+
+def pandas_frame(result: ResultSet) -> Any:
+    """A pandas DataFrame."""
+    pandas = _library("pandas")
+    import pyarrow as pa
+
+    nullable = {pa.int32(): pandas.Int32Dtype(), pa.int64(): pandas.Int64Dtype(), pa.bool_(): pandas.BooleanDtype()}
+    table = arrow_table(result)
+    # By position, since names may stand twice.
+    columns = {
+        position: column.to_pandas(types_mapper=nullable.get if column.null_count else None).reset_index(drop=True)
+        for position, column in enumerate(table.columns)
+    }
+    frame = pandas.DataFrame(columns, index=pandas.RangeIndex(len(result.rows)))
+    frame.columns = list(result.columns)
+    return frame
+
+
+def polars_frame(result: ResultSet) -> Any:
+    """A polars DataFrame; its columns have different names always."""
+    polars = _library("polars")
+    names: list[str] = []
+    for name in result.columns:
+        free, number = name, 1
+        while free in names:
+            free, number = f"{name}_{number}", number + 1
+        names.append(free)
+    return polars.from_arrow(arrow_table(result).rename_columns(names))
+
+
+def _library(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError as problem:
+        raise UserError(f"to_{name} needs the package {name}, which is not installed: pip install {name}; to_arrow works without") from problem
+
+
+def _array(values: list[Any], data_type: str) -> Any:
+    import pyarrow as pa
+
+    if not data_type.endswith(_ARRAY):
+        return _flat(values, data_type)
+    # A lone value in a multi-value column is a list of one.
+    lists = [value if value is None or isinstance(value, list) else [value] for value in values]
+    items = _flat([item for each in lists for item in each or ()], data_type.removesuffix(_ARRAY))
+    offsets: list[int | None] = []
+    end = 0
+    for each in lists:
+        offsets.append(None if each is None else end)
+        end += len(each or ())
+    return pa.ListArray.from_arrays(pa.array([*offsets, end], pa.int32()), items)
+
+
+def _flat(values: list[Any], data_type: str) -> Any:
+    import pyarrow as pa
+
+    match data_type:
+        case "INT":
+            return pa.array(values, pa.int32())
+        case "LONG":
+            return pa.array(values, pa.int64())
+        case "FLOAT":
+            return pa.array(_numbers(values), pa.float32())
+        case "DOUBLE":
+            return pa.array(_numbers(values), pa.float64())
+        case "BOOLEAN":
+            return pa.array(values, pa.bool_())
+        case "TIMESTAMP":
+            return _timestamps(values)
+        case "BYTES":
+            return pa.array([None if value is None else bytes.fromhex(value) for value in values], pa.binary())
+        case "BIG_DECIMAL":
+            return _decimals(values)
+        case _:
+            texts = [value if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False) for value in values]
+            return pa.array(texts, pa.string())
+
+
+def _numbers(values: list[Any]) -> list[float | None]:
+    return [None if value is None else float(value) for value in values]
+
+
+def _timestamps(values: list[Any]) -> Any:
+    """From `2013-01-01 00:00:00.0` (UTC) or epoch milliseconds."""
+    import numpy as np
+    import pyarrow as pa
+
+    if any(isinstance(value, str) for value in values):
+        times = np.array(["NaT" if value is None else value for value in values], dtype="datetime64[ms]")
+        return pa.array(times, pa.timestamp("ms"), from_pandas=True)
+    return pa.array(values, pa.int64()).cast(pa.timestamp("ms"))
+
+
+def _decimals(values: list[Any]) -> Any:
+    """As decimals of one precision and scale if 76 digits are enough, else as text."""
+    import pyarrow as pa
+
+    try:
+        return pa.array([None if value is None else Decimal(str(value)) for value in values])
+    except (pa.ArrowException, ArithmeticError):
+        return pa.array([None if value is None else str(value) for value in values], pa.string())
