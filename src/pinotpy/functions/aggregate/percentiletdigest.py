@@ -1,0 +1,74 @@
+"""PERCENTILETDIGEST, PERCENTILETDIGESTMV: the percentile that a t-digest gives, interpolated, as DOUBLE.
+
+PERCENTILETDIGEST(x, 95, 200) sets the compression (100 without it). Over BYTES, values are serialized t-digests, which are merged.
+The state is the multiset of the values, thinned beyond 8,192 distinct ones (more for compressions above 2,048); up to there
+the answer is the same for any order and split. Rank error: see sketches/tdigest.py, plus 0.08 % a thinning (a scan and
+each merge thin at most once).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pinotpy.data_types import DataType
+from pinotpy.errors import InvalidQueryError
+from pinotpy.functions.percentiles import PercentileFunction
+from pinotpy.functions.sketches.digests import unfold
+from pinotpy.functions.sketches.multiset import BUCKETS, Multisets, multiset_fields, thin
+from pinotpy.functions.sketches.tdigest import COMPRESSION, quantiles, read_digest
+from pinotpy.functions.spec import Argument, Parameter
+from pinotpy.pql.ast import Dialect
+
+COMPRESSION_MAX = 100_000
+
+
+class PercentileTDigest(PercentileFunction):
+    """`compression`: about so many centroids; the error goes down with it."""
+
+    nothing: ClassVar[float] = math.nan
+    compression: float = COMPRESSION
+
+    def with_parameters(self, parameters: Sequence[Parameter]) -> Self:
+        found = super().with_parameters(parameters)
+        if len(parameters) > 1:
+            compression = parameters[1]
+            if isinstance(compression, bool) or not isinstance(compression, int | float) or not 1 <= compression <= COMPRESSION_MAX:
+                raise InvalidQueryError(f"{self.display_name} takes a compression from 1 to {COMPRESSION_MAX} as third argument, found '{compression}'")
+            found.compression = float(compression)
+        return found
+
+    def check_type(self, argument: Argument, dialect: Dialect) -> None:
+        if argument.data_type is not DataType.BYTES:
+            super().check_type(argument, dialect)
+
+    def state_fields(self, argument: Argument) -> list[pa.Field]:
+        return multiset_fields(DataType.DOUBLE) if argument.data_type is DataType.BYTES else super().state_fields(argument)
+
+    def numbers(
+        self, argument: Argument, rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[Any], NDArray[np.int64]]:
+        if argument.data_type is DataType.BYTES:
+            return unfold(rows, values, counts, read_digest, np.float64)
+        return super().numbers(argument, rows, values, counts)
+
+    def keep(self, multisets: Multisets) -> Multisets:
+        return thin(multisets, max(BUCKETS, math.ceil(self.compression)))
+
+    def finish(self, states: Sequence[pa.Array], *, null_handling: bool) -> pa.Array:
+        # NaN on nothing, under null handling too (recorded).
+        return super().finish(states, null_handling=False)
+
+    def read(self, multisets: Multisets) -> NDArray[Any]:
+        return quantiles(multisets, self.level / 100.0, self.compression)
+
+
+FUNCTIONS = (
+    PercentileTDigest("percentiletdigest", "percentileTDigest"),
+    PercentileTDigest("percentiletdigestmv", "percentileTDigestMV", multi_value=True),
+)

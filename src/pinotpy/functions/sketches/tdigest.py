@@ -1,0 +1,147 @@
+"""T-digests as Pinot's are (t-digest 3.2, merging, arcsine weight limit), computed from whole multisets.
+
+A digest cuts the sorted values into centroids, wide in the middle and single values at both ends; a quantile lies on the line
+between the means of the two centroids around its rank. Where a centroid ends depends on the number of values and on the
+compression δ alone: a centroid of w values between the ranks a and a + w of n satisfies
+
+    (w δ / (π n))² ≤ q (1 − q)   for q = a / n and for q = (a + w) / n, and is as wide as that allows.
+
+The reference answers exactly so while a group has few values (up to 5 δ, its buffer), to the digit; beyond that it merges digests
+of digests, and its answer depends on their order. Here the digest is always that of all values at once: the same for any order
+and split, as long as the multiset was not thinned. The error of a rank is at most half a centroid, n × π / (4 δ) in the
+middle (0.8 % for δ = 100), and none at the ends. Source: T. Dunning, "Computing extremely accurate quantiles using t-digests".
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pinotpy.errors import QueryExecutionError
+from pinotpy.functions.sketches.multiset import Multisets
+
+COMPRESSION: Final = 100.0  # Pinot's default
+_VERBOSE, _SMALL = 1, 2  # encodings of a serialized digest
+_VERBOSE_HEAD = struct.Struct(">idddi")  # encoding, min, max, compression, number of centroids
+_SMALL_HEAD = struct.Struct(">iddfhhh")  # encoding, min, max, compression, two buffer sizes, number of centroids
+
+Longs = NDArray[np.int64]
+Doubles = NDArray[np.float64]
+
+
+def quantiles(multisets: Multisets, quantile: float, compression: float) -> Doubles:
+    """The quantile (0 … 1) that a t-digest of each multiset gives; none is empty."""
+    sizes = multisets.sizes()
+    distinct, where = np.unique(sizes, return_inverse=True)
+    index = quantile * distinct.astype(np.float64)
+    begin, middle, end = (edge[where] for edge in centroids_around(distinct, index, compression))
+    left, right = _means(multisets, begin, middle), _means(multisets, middle, end)
+    before, after = index[where] - (begin + middle) / 2, (middle + end) / 2 - index[where]
+    with np.errstate(invalid="ignore", over="ignore"):
+        between = (left * after + right * before) / (before + after)
+    # At either end there is one centroid, one value; means that agree need no arithmetic that would round.
+    single = (before <= 0) | (left == right)
+    inside: Doubles = np.where(single, left, np.where(after <= 0, right, between))
+    low, high = np.fmin(left, right), np.fmax(left, right)
+    return np.where(np.isnan(inside), inside, np.clip(inside, low, high))
+
+
+def centroids_around(sizes: Longs, index: Doubles, compression: float) -> tuple[Longs, Longs, Longs]:
+    """Edges (begin, middle, end) of the two neighbouring centroids whose middles stand around `index`: ranks begin … middle and
+    middle … end. Where `index` is at or beyond the middle of the first or the last centroid: of that one, and nothing right of it
+    counts (begin and middle enclose it)."""
+    begin, middle = np.zeros_like(sizes), np.minimum(sizes, 1)
+    end = middle + _widths(sizes, middle, compression)
+    beyond = index > 0.5
+    # One centroid further for all groups that are not there yet; there are about δ of them.
+    while True:
+        further = beyond & (middle < sizes) & ((middle + end) / 2 <= index)
+        if not further.any():
+            break
+        begin = np.where(further, middle, begin)
+        middle = np.where(further, end, middle)
+        end = np.where(further, end + _widths(sizes, middle, compression), end)
+    return begin, middle, np.minimum(end, sizes)
+
+
+def _widths(sizes: Longs, starts: Longs, compression: float) -> Longs:
+    """Number of values in the centroid that begins at each start."""
+    n, a = sizes.astype(np.float64), starts.astype(np.float64)
+    scale = compression / np.pi
+    first = np.sqrt(np.maximum(a * (n - a), 0)) / scale
+    # (scale w)² ≤ (a + w) (n − a − w), solved for w.
+    square, linear = scale * scale + 1, n - 2 * a
+    second = (linear + np.sqrt(linear * linear + 4 * square * np.maximum(a * (n - a), 0))) / (2 * square)
+    widths: Longs = np.maximum(np.floor(np.minimum(first, second)), 1).astype(np.int64)
+    # The roots are rounded: the inequality itself decides.
+    widths = widths + _fits(n, a, widths + 1, compression)
+    return np.where((widths > 1) & ~_fits(n, a, widths, compression), widths - 1, widths)
+
+
+def _fits(n: Doubles, a: Doubles, widths: Longs, compression: float) -> NDArray[np.bool_]:
+    size = widths * (compression / (np.pi * n))
+    low, high = a / n, (a + widths) / n
+    fits: NDArray[np.bool_] = (size * size <= low * (1 - low)) & (size * size <= high * (1 - high))
+    return fits
+
+
+def _means(multisets: Multisets, begin: Longs, end: Longs) -> Doubles:
+    """The mean of the values at ranks begin[g] … end[g] of each group; of its last value where that is no rank."""
+    total = np.cumsum(multisets.counts)
+    base = np.concatenate([[0], total])[multisets.offsets[:-1]]
+    last = total[multisets.offsets[1:] - 1]
+    begin, end = np.minimum(base + begin, last - 1), np.minimum(base + end, last)
+    end = np.maximum(end, begin + 1)
+    first = np.searchsorted(total, begin, side="right")
+    lengths = np.searchsorted(total, end - 1, side="right") - first + 1
+    starts = np.cumsum(lengths) - lengths
+    entries = np.arange(int(lengths.sum())) + np.repeat(first - starts, lengths)
+    weights = np.minimum(total[entries], np.repeat(end, lengths)) - np.maximum(total[entries] - multisets.counts[entries], np.repeat(begin, lengths))
+    values = multisets.values[entries].astype(np.float64)
+    width = (end - begin).astype(np.float64)
+    with np.errstate(invalid="ignore", over="ignore"):
+        means: Doubles = np.add.reduceat(weights * values, starts) / width
+        if not np.isfinite(means).all():
+            # Sums near the largest double overflow where the mean does not.
+            smaller = np.add.reduceat(values * (weights / np.repeat(width, lengths)), starts)
+            means = np.where(np.isfinite(means), means, smaller)
+    return np.where(lengths == 1, values[starts], means)
+
+
+def read_digest(data: bytes) -> tuple[Doubles, Longs]:
+    """Means and weights of a serialized t-digest (3.2, verbose or small encoding), as a multiset: ascending, and with the least
+    and the greatest value as values of their own. Empty bytes, the default of null, hold nothing. Raises QueryExecutionError."""
+    if not data:
+        return np.empty(0), np.empty(0, np.int64)
+    try:
+        (encoding,) = struct.unpack_from(">i", data)
+        head = {_VERBOSE: _VERBOSE_HEAD, _SMALL: _SMALL_HEAD}.get(encoding)
+        if head is None:
+            raise QueryExecutionError(f"a serialized t-digest begins with encoding 1 (verbose) or 2 (small), found {encoding}: is this column of t-digests?")
+        fields: tuple[Any, ...] = head.unpack_from(data)
+        kind = np.dtype(">f8" if encoding == _VERBOSE else ">f4")
+        pairs = np.frombuffer(data, kind, 2 * fields[-1], head.size).reshape(-1, 2).astype(np.float64)
+    except (struct.error, ValueError) as error:
+        raise QueryExecutionError(f"a serialized t-digest of {len(data)} bytes ends too early: the column holds something else ({error})") from error
+    weights, means = np.rint(pairs[:, 0]).astype(np.int64), pairs[:, 1]
+    if np.isnan(means).any() or (weights <= 0).any():
+        raise QueryExecutionError("a serialized t-digest has centroids that are no numbers or have no weight: the column holds something else")
+    return _with_ends(means, weights, float(fields[1]), float(fields[2]))
+
+
+def _with_ends(means: Doubles, weights: Longs, least: float, greatest: float) -> tuple[Doubles, Longs]:
+    """One unit of the outer centroids becomes the least and the greatest value."""
+    order = np.argsort(means, kind="stable")
+    means, weights = means[order], weights[order]
+    for end, value in ((0, least), (-1, greatest)):
+        if len(means) and means[end] != value:
+            if weights[end] == 1:
+                means[end] = value
+            else:
+                weights[end] -= 1
+                at = 0 if end == 0 else len(means)
+                means, weights = np.insert(means, at, value), np.insert(weights, at, 1)
+    return means, weights
