@@ -20,7 +20,7 @@ from pinotpy.broker.plan_cache import Plan, PlanCache
 from pinotpy.broker.scatter import Gathered, scatter
 from pinotpy.clock import Clock
 from pinotpy.config.schema import Schema
-from pinotpy.errors import InvalidQueryError, MemoryLimitError, ParseError, PinotError, QueryTimeoutError
+from pinotpy.errors import MemoryLimitError, ParseError, PinotError, QueryTimeoutError
 from pinotpy.pql.ast import Dialect
 from pinotpy.pql.parser import parse_pql, parse_sql
 from pinotpy.query.combine import merge_partials
@@ -28,7 +28,8 @@ from pinotpy.query.compile import compile_query, compile_without_table
 from pinotpy.query.compile_sql import compile_constants
 from pinotpy.query.context import QueryContext
 from pinotpy.query.context_codec import encode_context
-from pinotpy.query.options import query_options
+from pinotpy.query.explain.answer import explain_constants, explanation
+from pinotpy.query.options import asks_to_explain, query_options
 from pinotpy.query.partial import PartialResult, QueryException
 from pinotpy.query.reduce import constant_row, reduce_partials
 from pinotpy.query.reduced import ReducedResult
@@ -73,6 +74,7 @@ class Question:
     query_options: str = ""
     debug_options: str = ""
     trace: bool = False
+    explain: bool = False
 
 
 @dataclass(slots=True)
@@ -124,10 +126,10 @@ async def answer_query(broker: Broker, question: Question, may_read: Callable[[s
     try:
         plan = broker.plans.get(question) or await _parse(broker, question)
         statement, options = plan.statement, plan.options
-        if statement.explain:
-            raise InvalidQueryError("EXPLAIN PLAN FOR is not answered yet: ask the query itself; its counters say what was read")
         context = compile_constants(statement, options, null_handling=options.enable_null_handling)
-        if context is not None:
+        if context is not None and statement.explain:
+            envelope.explanation = explain_constants()
+        elif context is not None:
             result = constant_row(context)
         elif not statement.table:
             context = compile_without_table(statement, options)
@@ -163,7 +165,8 @@ async def _parse(broker: Broker, question: Question) -> Plan:
     parse = parse_pql if question.dialect is Dialect.PQL else parse_sql
     statement = await asyncio.to_thread(parse, question.text) if is_long else parse(question.text)
     options = query_options(statement, question.query_options, question.debug_options, trace=question.trace, timeout_max_ms=broker.limits.timeout_ms)
-    return Plan(statement, options)
+    explain = statement.explain or asks_to_explain(options, requested=question.explain)
+    return Plan(replace(statement, explain=explain), options)
 
 
 async def _compile(broker: Broker, question: Question, plan: Plan, schema: Schema) -> QueryContext:
@@ -262,6 +265,9 @@ async def _reduce(broker: Broker, context: QueryContext, gathered: Gathered, env
         envelope.exceptions.append(QueryException(305, f"{len(gathered.missing)} segments unavailable: [{shown}]: no replica of them answered"))
     envelope.trace = {server: partial.trace for server, partial in gathered.partials if partial.trace}
     if any(e.code not in KEEPS_ROWS for e in envelope.exceptions):
+        return None
+    if context.explain:
+        envelope.explanation = explanation(context, [partial.explain for partial in partials])
         return None
 
     start_ns = broker.clock.monotonic_ns()

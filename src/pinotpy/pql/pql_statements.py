@@ -1,6 +1,6 @@
 """PQL's SELECT: clauses in any order, none twice.
 
-SELECT [TOP n] * | expression [AS alias], … FROM table
+[EXPLAIN PLAN FOR] SELECT [TOP n] * | expression [AS alias], … FROM table
     {WHERE … | GROUP BY … | HAVING … | ORDER BY … [ASC|DESC], … | TOP n | LIMIT [offset,] n | OPTION(k=v, …)}* [;]
 """
 
@@ -28,9 +28,13 @@ class PqlStatementParser:
     def statement(self) -> Statement:
         """The whole text as one statement."""
         cursor = self.cursor
+        explain = cursor.take_word("EXPLAIN")
+        if explain:
+            cursor.expect_word("PLAN", "EXPLAIN")
+            cursor.expect_word("FOR", "EXPLAIN PLAN")
         if cursor.word != "SELECT":
             hint = "PQL answers SELECT only" if cursor.word else ""
-            raise cursor.unexpected("SELECT", keywords=("SELECT",), hint=hint if cursor.word in ("EXPLAIN", "INSERT", "DELETE", "DROP", "SHOW", "SET") else "")
+            raise cursor.unexpected("SELECT", keywords=("SELECT",), hint=hint if cursor.word in ("INSERT", "DELETE", "DROP", "SHOW", "SET") else "")
         cursor.take()
         statement = Statement(Dialect.PQL, (), "")
         if cursor.word == "TOP" and cursor.ahead().kind == INTEGER:
@@ -43,7 +47,7 @@ class PqlStatementParser:
         cursor.take_symbol(";")
         if cursor.token.kind != END:
             raise cursor.unexpected("WHERE, GROUP BY, HAVING, ORDER BY, TOP, LIMIT, OPTION or the end", keywords=_CLAUSES, hint=self._hint())
-        return statement
+        return replace(statement, explain=explain)
 
     def _hint(self) -> str:
         word = self.cursor.word

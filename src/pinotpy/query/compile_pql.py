@@ -250,6 +250,7 @@ class PqlCompiler:
             null_handling=self._null_handling,
             columns=self._resolver.read_columns(),
             options=self._options,
+            explain=self._statement.explain,
         )
 
 

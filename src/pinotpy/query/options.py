@@ -76,6 +76,14 @@ def query_options(
     )
 
 
+def asks_to_explain(options: QueryOptions, *, requested: object = False) -> bool:
+    """Whether the option `explain` is on; the option in the text or in `queryOptions` wins over the body's flag `requested`."""
+    for name, value in options.other:
+        if name == "explain":
+            return value.lower() == "true"
+    return _traces(requested)
+
+
 def _is_true(options: Mapping[str, str], name: str) -> bool:
     return options.get(name, "").lower() == "true"
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final, Union
@@ -90,12 +90,14 @@ class Leg:
 
     prunes: segments may be skipped by comparing with min and max (what the reference's value pruner takes: =, IN of one
         value, ranges; never negations, patterns and longer lists).
+    source: the predicate that the leg, or its inverse, was made from; for EXPLAIN.
     """
 
     column: str
     test: Test
     negated: bool = False
     prunes: bool = False
+    source: Predicate | None = field(default=None, compare=False)
 
     def inverse(self) -> Leg:
         """True where this leg is false and the value is not null."""
@@ -122,7 +124,7 @@ def typed_leg(predicate: Predicate, column: ColumnRef, dialect: Dialect) -> Leg:
     comparison = _NEGATIVE.get(predicate.comparison, predicate.comparison)
     test = _test(predicate, comparison, column, dialect)
     prunes = not negated and isinstance(test, (FixedRange, VarRange))
-    return Leg(column.name, test, negated, prunes)
+    return Leg(column.name, test, negated, prunes, predicate)
 
 
 def _test(predicate: Predicate, comparison: Comparison, column: ColumnRef, dialect: Dialect) -> Test:

@@ -34,7 +34,12 @@ def routes(broker: Broker) -> Routes:
         return await answer_query(broker, question, may_read)
 
     @declared.fast(
-        "POST", "/query", Action.READ, IN_HANDLER, body_max_bytes=QUERY_BODY_MAX_BYTES, summary="Ask in PQL: {pql, queryOptions?, debugOptions?, trace?}"
+        "POST",
+        "/query",
+        Action.READ,
+        IN_HANDLER,
+        body_max_bytes=QUERY_BODY_MAX_BYTES,
+        summary="Ask in PQL: {pql, queryOptions?, trace?, explain?, …}",
     )
     async def post_pql(request: FastRequest) -> bytes:
         body = _json_object(request.body)
@@ -43,7 +48,9 @@ def routes(broker: Broker) -> Routes:
             return await answer(request, _question(body, "sql", Dialect.SQL))
         return await answer(request, _question(body, "pql", Dialect.PQL))
 
-    @declared.fast("POST", "/query/sql", Action.READ, IN_HANDLER, body_max_bytes=QUERY_BODY_MAX_BYTES, summary="Ask in SQL: {sql, queryOptions?, trace?}")
+    @declared.fast(
+        "POST", "/query/sql", Action.READ, IN_HANDLER, body_max_bytes=QUERY_BODY_MAX_BYTES, summary="Ask in SQL: {sql, queryOptions?, trace?, explain?}"
+    )
     async def post_sql(request: FastRequest) -> bytes:
         return await answer(request, _question(_json_object(request.body), "sql", Dialect.SQL))
 
@@ -87,6 +94,7 @@ def _question(fields: Mapping[str, Any], key: str, dialect: Dialect) -> Question
         query_options=_options(fields.get("queryOptions")),
         debug_options=_options(fields.get("debugOptions")),
         trace=fields.get("trace") in _TRUE,
+        explain=fields.get("explain") in _TRUE,
     )
 
 

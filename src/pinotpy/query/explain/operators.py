@@ -9,9 +9,10 @@ from pinotpy.pql.ast import Expression, Identifier
 from pinotpy.pql.printer import print_expression
 from pinotpy.query.context import AggregationRef, QueryContext, QueryKind
 from pinotpy.query.operators.aggregate import _dictionary_answers, _from_metadata
-from pinotpy.query.operators.layout import Layout, columns_in, make_layout, projected_columns
+from pinotpy.query.operators.layout import Layout, make_layout, projected_columns
 from pinotpy.query.operators.selection import SortWay, way_to_sort
 from pinotpy.query.plan import ScanPlan
+from pinotpy.query.result_types import columns_in
 
 _WHY_SORTED: Final = {
     SortWay.VALUES: "all sort keys are numbers",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from pinotpy.query.explain.answer import Explanation
 from pinotpy.query.partial import QueryException, Statistics
 
 
@@ -12,6 +13,7 @@ from pinotpy.query.partial import QueryException, Statistics
 class Envelope:
     """Counters of servers and segments, filled by the broker; `statistics` is the sum over servers.
 
+    explanation: what EXPLAIN answers instead of rows.
     missing_segments: segments of the table that no server answered for; their rows are absent from the answer.
     """
 
@@ -27,6 +29,7 @@ class Envelope:
     time_used_ms: int = 0
     reduce_time_ms: int = 0
     trace: dict[str, Any] = field(default_factory=dict)
+    explanation: Explanation | None = None
 
     @property
     def partial(self) -> bool:

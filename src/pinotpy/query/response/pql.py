@@ -48,6 +48,8 @@ def _exception(code: int, message: str) -> dict[str, Any]:
 def write(context: QueryContext | None, result: ReducedResult | None, envelope: Envelope) -> bytes:
     """The response body. `result` None (nothing could be computed) leaves the result keys out."""
     body: dict[str, Any] = {} if context is None or result is None else _result(context, result)
+    if envelope.explanation is not None:
+        body["explain"] = envelope.explanation.as_json()
     statistics = envelope.statistics
     body |= {
         "exceptions": [_exception(410 if e.code == TableNotFoundError.code else e.code, e.message) for e in envelope.exceptions],

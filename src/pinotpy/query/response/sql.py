@@ -11,6 +11,7 @@ import orjson
 
 from pinotpy.errors import PinotError
 from pinotpy.query.context import QueryContext
+from pinotpy.query.explain.answer import TABLE_COLUMNS
 from pinotpy.query.reduced import ReducedResult
 from pinotpy.query.response.envelope import Envelope
 from pinotpy.query.response.pql import ERROR_NAMES, result_table
@@ -50,10 +51,17 @@ def write(context: QueryContext | None, result: ReducedResult | None, envelope: 
     """The response body. `result` None (nothing could be computed) leaves resultTable out."""
     statistics = envelope.statistics
     body: dict[str, Any] = {}
+    num_rows, num_empty, num_match_all = 0, 0, 0
+    explained = envelope.explanation
     if result is not None:
-        body["resultTable"] = result_table(result, pql=False)
+        body["resultTable"], num_rows = result_table(result, pql=False), result.num_rows
+    elif explained is not None:
+        rows = explained.rows()
+        names, types = zip(*TABLE_COLUMNS, strict=True)
+        body["resultTable"], num_rows = {"dataSchema": {"columnNames": names, "columnDataTypes": types}, "rows": rows}, len(rows)
+        num_empty, num_match_all = explained.num_segments("nothing"), explained.num_segments("everything")
     body |= {
-        "numRowsResultSet": 0 if result is None else result.num_rows,
+        "numRowsResultSet": num_rows,
         "partialResult": envelope.partial,
         "exceptions": [_exception(e.code, e.message) for e in envelope.exceptions],
         "numGroupsLimitReached": statistics.num_groups_limit_reached,
@@ -82,8 +90,8 @@ def write(context: QueryContext | None, result: ReducedResult | None, envelope: 
         "numSegmentsPrunedByValue": statistics.num_segments_pruned,
         "brokerReduceTimeMs": envelope.reduce_time_ms,
         **dict.fromkeys(_THREAD_COUNTERS, 0),
-        "explainPlanNumEmptyFilterSegments": 0,
-        "explainPlanNumMatchAllFilterSegments": 0,
+        "explainPlanNumEmptyFilterSegments": num_empty,
+        "explainPlanNumMatchAllFilterSegments": num_match_all,
         "traceInfo": envelope.trace,
         "tablesQueried": list(envelope.tables_queried),
         **dict.fromkeys(_MEMORY_COUNTERS, 0),
@@ -92,5 +100,7 @@ def write(context: QueryContext | None, result: ReducedResult | None, envelope: 
         "groupsTrimmed": False,
         **envelope.exactness(),
     }
+    if explained is not None:
+        body["explain"] = explained.as_json()
     body["offlineThreadCpuTimeNs"] = body["offlineTotalCpuTimeNs"] = statistics.cpu_ns
     return orjson.dumps(body, option=orjson.OPT_SERIALIZE_NUMPY)
