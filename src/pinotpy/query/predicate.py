@@ -28,6 +28,7 @@ from pinotpy.data_types import DataType, StoredType
 from pinotpy.decimals import encode_decimal
 from pinotpy.errors import InvalidQueryError, PinotError, QueryExecutionError
 from pinotpy.functions.patterns import TextPattern, like_pattern, regexp_pattern
+from pinotpy.functions.text_query import TextQuery, parse_text_query
 from pinotpy.pql.ast import Dialect, Identifier
 from pinotpy.pql.literals import java_double_text
 from pinotpy.query.context import Bound, ColumnRef, Comparison, LiteralValue, Predicate
@@ -72,6 +73,13 @@ class TextTest:
 
 
 @dataclass(frozen=True, slots=True)
+class TextSearch:
+    """A search in the text index of the column."""
+
+    query: TextQuery
+
+
+@dataclass(frozen=True, slots=True)
 class NullTest:
     """The value is null."""
 
@@ -81,7 +89,7 @@ class Nothing:
     """No value passes: the literal is outside what the type can hold."""
 
 
-Test = Union[FixedRange, VarRange, FixedMembers, VarMembers, TextTest, NullTest, Nothing]
+Test = Union[FixedRange, VarRange, FixedMembers, VarMembers, TextTest, TextSearch, NullTest, Nothing]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +124,8 @@ def typed_leg(predicate: Predicate, column: ColumnRef, dialect: Dialect) -> Leg:
     """The leg of a predicate on a column.
 
     Raises:
-        QueryExecutionError: (200) in PQL: a literal that is not of the column's type; both dialects: a bad pattern.
-        InvalidQueryError: (700) in SQL: a literal that is not of the column's type; TEXT_MATCH without a text index.
+        QueryExecutionError: (200) in PQL: a literal that is not of the column's type; both dialects: a bad pattern or search text.
+        InvalidQueryError: (700) in SQL: a literal that is not of the column's type.
     """
     assert isinstance(predicate.lhs, Identifier)
     negated = predicate.comparison in _NEGATIVE
@@ -132,7 +140,9 @@ def _test(predicate: Predicate, comparison: Comparison, column: ColumnRef, diale
     if comparison is Comparison.IS_NULL:
         return NullTest()
     if comparison is Comparison.TEXT_MATCH:
-        raise InvalidQueryError(f"TEXT_MATCH needs a text index: column '{column.name}' has none", column=column.name)
+        text = predicate.values[0]
+        assert isinstance(text, str)
+        return TextSearch(parse_text_query(text))
     if comparison in (Comparison.REGEXP_LIKE, Comparison.LIKE):
         pattern = _pattern(predicate, comparison)
         if data_type in (DataType.BYTES, DataType.BIG_DECIMAL, DataType.TIMESTAMP):

@@ -14,10 +14,11 @@ from pinotpy.kernels.packing import unpack
 from pinotpy.segment import layout
 from pinotpy.segment.buffers import ColumnBuffers
 from pinotpy.segment.chunk_codec import decompress_chunks
-from pinotpy.segment.data_source import Dictionary
+from pinotpy.segment.data_source import Dictionary, TextIndex
 from pinotpy.segment.decoded_cache import DECODED
 from pinotpy.segment.dictionary import FixedDictionary, VarDictionary
 from pinotpy.segment.dictionary_encode import id_dtype
+from pinotpy.segment.index.text import MappedTextIndex
 from pinotpy.segment.metadata import DICTIONARY_ENCODING, PACKED_ENCODING, RAW_ENCODING, ColumnMetadata
 
 _ENCODING: Final = {DICTIONARY_ENCODING: abi.ENC_DICT, PACKED_ENCODING: abi.ENC_PACKED, RAW_ENCODING: abi.ENC_RAW}
@@ -56,6 +57,7 @@ class ImmutableColumn:
         self._buffers = buffers
         self._segment_id = segment_id
         self.dictionary: Dictionary | None = self._open_dictionary()
+        self.text_index: TextIndex | None = MappedTextIndex(buffers) if layout.TEXT_DOCS in buffers else None
         self.meta = self._meta_words()
 
     def ids(self) -> NDArray[Any]:

@@ -19,6 +19,7 @@ from pinotpy.segment.dictionary_encode import Encoded, encode_bytes, encode_fixe
 from pinotpy.segment.index.inverted import write_inverted_index
 from pinotpy.segment.index.null_vector import write_null_vector
 from pinotpy.segment.index.sorted import write_sorted_index
+from pinotpy.segment.index.text import write_text_index
 from pinotpy.segment.indexing import ColumnIndexing
 from pinotpy.segment.metadata import DICTIONARY_ENCODING, PACKED_ENCODING, RAW_ENCODING, BufferEntry, ColumnMetadata, PartitionMetadata
 from pinotpy.segment.partition import partitions_of
@@ -77,6 +78,9 @@ class _Encoder:
         elif self.indexing.inverted:
             # A sorted column needs none: its doc ranges answer the same questions.
             buffers += write_inverted_index(self.writer, ids, cardinality, self.values.mv_offsets)
+        if self.indexing.text:
+            # Every distinct text is analyzed once.
+            buffers += write_text_index(self.writer, self.spec.name, pa.chunked_array([encoded.dictionary]), ids, self.values.mv_offsets)
         first, last = (_value_at(encoded.dictionary, 0), _value_at(encoded.dictionary, cardinality - 1)) if cardinality else (None, None)
         first_present, last_present = self._present_range(encoded)
         metadata = self._metadata(
@@ -115,6 +119,9 @@ class _Encoder:
             first_present, last_present = present_extremes["min"].as_py(), present_extremes["max"].as_py()
             partition = self._partition(plain.unique()) if self.indexing.num_partitions else None
         buffers += self._row_buffers()
+        if self.indexing.text:
+            assert isinstance(values, pa.ChunkedArray), "text indexes are refused on other types"
+            buffers += write_text_index(self.writer, self.spec.name, values.cast(pa.large_binary()), None, self.values.mv_offsets)
         metadata = self._metadata(RAW_ENCODING, width, -1, ascends, first, last, partition, buffers, longest=longest)
         return WrittenColumn(metadata, first_present, last_present)
 

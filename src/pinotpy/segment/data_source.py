@@ -47,6 +47,36 @@ class Dictionary(Protocol):
         ...
 
 
+class TextIndex(Protocol):
+    """The terms of a text column, ascending by bytes, and where each occurs; a term's id is its rank.
+
+    A doc stands in the list of a term once for every occurrence; docs, and positions within a doc, ascend. Positions count
+    all words, also the stop words that are no terms; they are below 2^31.
+    """
+
+    num_terms: int
+
+    def lower_bound(self, term: bytes) -> int:
+        """First id whose term is >= `term` (num_terms if none)."""
+        ...
+
+    def index_of(self, term: bytes) -> int:
+        """Id of `term`, or -1."""
+        ...
+
+    def terms(self, low: int, high: int) -> pa.Array:
+        """Terms of ids [low, high) as an Arrow string array, zero-copy."""
+        ...
+
+    def docs(self, low: int, high: int) -> NDArray[np.int32]:
+        """Docs of ids [low, high), one list after the other."""
+        ...
+
+    def positions(self, term_id: int) -> NDArray[Any]:
+        """Positions of one term, u8, u16 or u32, beside `docs(term_id, term_id + 1)`."""
+        ...
+
+
 class Column(Protocol):
     """One column of one segment."""
 
@@ -61,6 +91,7 @@ class Column(Protocol):
     min_value: Stored | None  # over stored values; None if not known
     max_value: Stored | None
     dictionary: Dictionary | None  # None: raw
+    text_index: TextIndex | None
     default_null: Stored
     has_nulls: bool
     max_values_per_doc: int  # 1 if single-valued

@@ -38,6 +38,7 @@ class ColumnIndexing:
         packed: dict ids fixed-bit instead of byte-aligned.
         codec: raw values in compressed chunks (LZ4, ZSTANDARD, SNAPPY); without effect on a dictionary column, as in Pinot.
         inverted: inverted index (needs the dictionary; a sorted column has one for free).
+        text: text index, for TEXT_MATCH; over a dictionary or raw values.
         null_vector: remember which rows had no value. Without it they hold the default like any other value, as in the
             reference: IS NULL finds none.
         partition_function, num_partitions: record the partitions of the values; 0 = not partitioned.
@@ -47,6 +48,7 @@ class ColumnIndexing:
     packed: bool = False
     codec: str | None = None
     inverted: bool = False
+    text: bool = False
     null_vector: bool = True
     partition_function: str = ""
     num_partitions: int = 0
@@ -64,7 +66,7 @@ def resolve_indexing(schema: Schema, table_config: TableConfig | None) -> dict[s
         if spec.data_type is DataType.MAP
     ]
     if table_config is not None:
-        _apply(table_config, plan, faults)
+        _apply(schema, table_config, plan, faults)
         if not table_config.indexing.null_handling_enabled:
             for name, spec in schema.field_specs.items():
                 keeps = schema.enable_column_based_null_handling and not spec.not_null
@@ -74,7 +76,7 @@ def resolve_indexing(schema: Schema, table_config: TableConfig | None) -> dict[s
     return plan
 
 
-def _apply(table_config: TableConfig, plan: dict[str, ColumnIndexing], faults: list[Fault]) -> None:
+def _apply(schema: Schema, table_config: TableConfig, plan: dict[str, ColumnIndexing], faults: list[Fault]) -> None:
     indexing = table_config.indexing
 
     def change(name: str, path: str, **values: Any) -> None:
@@ -104,6 +106,10 @@ def _apply(table_config: TableConfig, plan: dict[str, ColumnIndexing], faults: l
         for name, column in plan.items()
         if column.inverted and not column.dictionary
     )
+    for i, field in enumerate(table_config.field_configs):
+        spec = schema.field_specs.get(field.name)
+        if spec is not None and plan[field.name].text and not spec.data_type.is_text:
+            faults.append(Fault(f"$.fieldConfigList[{i}]", f"a text index on '{field.name}' of type {spec.data_type}", "columns of type STRING, JSON"))
 
 
 def _field_changes(field: FieldConfig) -> dict[str, Any]:
@@ -114,6 +120,8 @@ def _field_changes(field: FieldConfig) -> dict[str, Any]:
         changes["codec"] = _CODECS[field.compression_codec]
     if "INVERTED" in field.all_index_types:
         changes["inverted"] = True
+    if "TEXT" in field.all_index_types:
+        changes["text"] = True
     # AUTO is byte-aligned: filters on it are 3x cheaper than on the best packed form (engine measurements, 2.1).
     if field.dict_id_encoding is DictIdEncoding.FIXED_BIT:
         changes["packed"] = True

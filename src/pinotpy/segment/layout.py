@@ -47,6 +47,11 @@ NULLS: Final = "nulls"
 SORTED_STARTS: Final = "sorted.starts"
 INVERTED_OFFSETS: Final = "inverted.offsets"
 INVERTED_DOCS: Final = "inverted.docs"
+TEXT_TERMS: Final = "text.terms"
+TEXT_TERMS_OFFSETS: Final = "text.terms.offsets"
+TEXT_OFFSETS: Final = "text.offsets"
+TEXT_DOCS: Final = "text.docs"
+TEXT_POSITIONS: Final = "text.positions"
 
 
 def is_columns_file(name: str) -> bool:

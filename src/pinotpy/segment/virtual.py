@@ -17,7 +17,7 @@ from pinotpy.data_types import DataType, FieldType, StoredType, default_null_val
 from pinotpy.errors import UnknownColumnError
 from pinotpy.kernels import abi
 from pinotpy.segment.column import STORED_WORD
-from pinotpy.segment.data_source import Column, Dictionary, Segment
+from pinotpy.segment.data_source import Column, Dictionary, Segment, TextIndex
 from pinotpy.segment.dictionary import FixedDictionary, VarDictionary
 
 Stored = int | float | bytes
@@ -63,6 +63,7 @@ class _UnstoredColumn:
     has_nulls = False
     max_values_per_doc = 1
     partitions: tuple[int, ...] | None = None
+    text_index: TextIndex | None = None
 
     def __init__(self, name: str, data_type: DataType, num_docs: int) -> None:
         self.name = name

@@ -11,9 +11,10 @@ import pytest
 
 from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError, PinotError, QueryExecutionError
+from pinotpy.functions.text_query import Term
 from pinotpy.pql.ast import Dialect, Identifier
 from pinotpy.query.context import Bound, ColumnRef, Comparison, LiteralValue, Predicate
-from pinotpy.query.predicate import FixedMembers, FixedRange, Nothing, Test, VarMembers, VarRange, typed_leg
+from pinotpy.query.predicate import FixedMembers, FixedRange, Nothing, Test, TextSearch, VarMembers, VarRange, typed_leg
 
 PQL, SQL = Dialect.PQL, Dialect.SQL
 
@@ -153,10 +154,12 @@ def test_text_and_bytes_are_half_open_ranges_of_bytes() -> None:
     assert isinstance(members, VarMembers) and members.data.tobytes() == b"ab" and members.offsets.tolist() == [0, 1, 2]
 
 
-def test_text_match_needs_an_index_and_bad_patterns_are_refused() -> None:
-    with pytest.raises(InvalidQueryError, match="text index"):
-        test_of(DataType.STRING, SQL, Comparison.TEXT_MATCH, "x")
+def test_bad_search_texts_and_patterns_are_refused() -> None:
+    assert test_of(DataType.STRING, SQL, Comparison.TEXT_MATCH, "Fox") == TextSearch(Term("fox"))
     for dialect in Dialect:
+        with pytest.raises(PinotError, match="at character 4") as raised:
+            test_of(DataType.STRING, dialect, Comparison.TEXT_MATCH, "fox )")
+        assert raised.value.code == 200
         with pytest.raises(PinotError, match="RE2") as raised:
             test_of(DataType.STRING, dialect, Comparison.REGEXP_LIKE, "(")
         assert raised.value.code == 200

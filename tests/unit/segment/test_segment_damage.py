@@ -52,7 +52,10 @@ def build() -> MemoryDirectory:
                 "noDictionaryConfig": {"z": "LZ4", "y": "ZSTANDARD"},
                 "invertedIndexColumns": ["i", "s", "mi", "p"],
             },
-            "fieldConfigList": [{"name": "p", "properties": {"dictIdEncoding": "FIXED_BIT"}}],
+            "fieldConfigList": [
+                {"name": "p", "properties": {"dictIdEncoding": "FIXED_BIT"}},
+                *({"name": name, "indexType": "TEXT"} for name in ("s", "t", "ms")),
+            ],
         }
     )
 
@@ -107,6 +110,9 @@ def read_everything(segment: ImmutableSegment) -> list[Any]:
         seen.append((column.min_value, column.max_value, column.null_mask().tolist()))
         if column.dictionary is not None and column.has_inverted_index:
             seen.append([column.inverted_docs(dict_id).tolist() for dict_id in range(column.cardinality)])
+        if (index := column.text_index) is not None:
+            seen.append(index.terms(0, index.num_terms).to_pylist())
+            seen.append([(index.docs(term, term + 1).tolist(), index.positions(term).tolist()) for term in range(index.num_terms)])
         if column.dictionary is not None and column.is_sorted:
             seen.append(column.sorted_starts().tolist())
     return seen

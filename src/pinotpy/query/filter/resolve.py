@@ -19,8 +19,9 @@ from pinotpy.kernels.hash_set import float_words, hash_set
 from pinotpy.kernels.legs import LEG_ALWAYS, LEG_NEVER, LEG_RUN
 from pinotpy.query.columns import ColumnMetas
 from pinotpy.query.control import QueryControl
+from pinotpy.query.filter.text_match import matching_docs
 from pinotpy.query.filter.texts import dictionary_matches, raw_matches
-from pinotpy.query.predicate import FixedMembers, FixedRange, Leg, Nothing, NullTest, Test, TextTest, VarMembers, VarRange
+from pinotpy.query.predicate import FixedMembers, FixedRange, Leg, Nothing, NullTest, Test, TextSearch, TextTest, VarMembers, VarRange
 from pinotpy.segment.data_source import Column
 
 Words = NDArray[np.int64]
@@ -75,12 +76,17 @@ class ResolvedLeg:
         return held & (metas[:, abi.M_NULLS] == 0) if self.nulls else held
 
     def compute(self, segment: int, metas: ColumnMetas, control: QueryControl, low: int, high: int) -> int:
-        """Flags of the docs of a segment where the leg is a pattern on raw text (no-op elsewhere); gives the number of
-        values read."""
+        """Flags of the docs of a segment where the leg is a pattern on raw text or a search in a text index (no-op
+        elsewhere); gives the number of values read."""
         if not self.computed[segment]:
             return 0
-        assert isinstance(self.leg.test, TextTest)
-        flags, entries = raw_matches(metas.segments[segment].column(self.leg.column), self.leg.test.pattern, control, low, high)
+        column = metas.segments[segment].column(self.leg.column)
+        if isinstance(self.leg.test, TextSearch):
+            assert column.text_index is not None, "resolve_leg refuses it"
+            flags, entries = matching_docs(column.text_index, self.leg.test.query, column.num_docs, control), 0
+        else:
+            assert isinstance(self.leg.test, TextTest)
+            flags, entries = raw_matches(column, self.leg.test.pattern, control, low, high)
         self.keep_alive.append(flags)
         self.tests[segment, 0], self.tests[segment, 1] = flags.ctypes.data, len(flags)
         self.computed[segment] = False
@@ -117,6 +123,8 @@ def resolve_leg(leg: Leg, metas: ColumnMetas, control: QueryControl, *, null_han
         resolved.mode[words[:, abi.M_NULLS] == 0] = LEG_NEVER
         resolved.function[:], resolved.flags[:] = filters.is_null.address, abi.I_LEG
         resolved.cost, resolved.selectivity = 0.5, 0.1
+    elif isinstance(leg.test, TextSearch):
+        _in_text_indexes(resolved, metas)
     else:
         encoded = np.flatnonzero(words[:, abi.M_CARDINALITY] >= 0)
         raw = np.flatnonzero(words[:, abi.M_CARDINALITY] < 0)
@@ -132,6 +140,20 @@ def resolve_leg(leg: Leg, metas: ColumnMetas, control: QueryControl, *, null_han
         resolved.selectivity = 1 - resolved.selectivity
     resolved.prune &= leg.prunes
     return resolved
+
+
+def _in_text_indexes(resolved: ResolvedLeg, metas: ColumnMetas) -> None:
+    name = resolved.leg.column
+    for segment in metas.segments:
+        if segment.column(name).text_index is None:
+            raise QueryExecutionError(
+                f"cannot apply TEXT_MATCH on column '{name}' without text index: segment '{segment.name}' has none; "
+                "name the column in fieldConfigList with indexType TEXT and build the segment anew",
+                column=name,
+            )
+    resolved.computed[:] = True
+    resolved.function[:], resolved.flags[:] = filters.doc_flags.address, abi.I_LEG
+    resolved.cost = 0.1
 
 
 # --- dictionaries ---------------------------------------------------------------------------------------------------
