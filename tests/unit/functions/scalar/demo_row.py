@@ -1,6 +1,6 @@
 """The one row over which the examples of scalar functions are computed, and how an expression over it is evaluated.
 
-Columns: i INT, l LONG, f FLOAT, d DOUBLE, s STRING, b BOOLEAN, ts (epoch milliseconds) and days LONG, by BYTES, j JSON, mi ml md ms
+Columns: i INT, l LONG, f FLOAT, d DOUBLE, s STRING, b BOOLEAN, ts (epoch milliseconds) and days LONG, "by" BYTES, j JSON, mi ml md ms
 multi-values, ks and vs the keys and values of a map.
 """
 
@@ -11,9 +11,10 @@ from typing import Any, Final
 import pyarrow as pa
 
 from pinotpy.data_types import DataType
+from pinotpy.errors import ParseError
 from pinotpy.functions.scalar.spec import Operand, Value, bind, evaluate
 from pinotpy.pql.ast import Call, Dialect, Expression, Identifier, Literal
-from pinotpy.pql.parser import parse_sql
+from pinotpy.pql.parser import parse_pql, parse_sql
 from pinotpy.query.result_types import literal_type
 
 DEMO_ROW: Final[dict[str, tuple[DataType, Any]]] = {
@@ -37,9 +38,17 @@ DEMO_ROW: Final[dict[str, tuple[DataType, Any]]] = {
 
 
 def value_of(expression: str, dialect: Dialect = Dialect.SQL) -> Any:
-    """The value of an expression in SQL's spelling over the demo row, evaluated as `dialect` does."""
-    _, value = _evaluated(parse_sql(f"SELECT {expression} FROM t").select[0].expression, dialect)
+    """The value of an expression in SQL's or PQL's spelling over the demo row, evaluated as `dialect` does."""
+    _, value = _evaluated(_parsed(expression), dialect)
     return value.as_py() if isinstance(value, pa.Scalar) else value.to_pylist()[0]
+
+
+def _parsed(expression: str) -> Expression:
+    text = f"SELECT {expression} FROM t"
+    try:
+        return parse_sql(text).select[0].expression
+    except ParseError:  # EXTRACT and TIMESTAMPADD are calls with a quoted unit in PQL only
+        return parse_pql(text).select[0].expression
 
 
 def _evaluated(expression: Expression, dialect: Dialect) -> tuple[Operand, Value]:
