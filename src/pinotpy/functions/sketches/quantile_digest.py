@@ -48,9 +48,13 @@ def read_digest(data: bytes) -> tuple[Longs, Longs]:
         return np.empty(0, np.int64), np.empty(0, np.int64)
     try:
         _, decay, _, least, greatest, num_nodes = _HEAD.unpack_from(data)
+        if num_nodes < 0:
+            raise ValueError(f"{num_nodes} nodes")
         nodes = np.frombuffer(data, _NODE, num_nodes, _HEAD.size)
     except (struct.error, ValueError) as error:
-        raise QueryExecutionError(f"a serialized quantile digest of {len(data)} bytes ends too early: the column holds something else ({error})") from error
+        raise QueryExecutionError(
+            f"a serialized quantile digest of {len(data)} bytes does not hold together: the column holds something else ({error})"
+        ) from error
     if decay != 0 or (nodes["level"] > 64).any() or not np.isfinite(nodes["weight"]).all():
         raise QueryExecutionError("a serialized quantile digest has levels of 0 to 64, finite weights and no decay: the column holds something else")
     level = nodes["level"].astype(np.uint64)
