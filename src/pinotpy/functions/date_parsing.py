@@ -1,0 +1,355 @@
+"""Text of dates to instants, by the patterns of functions/date_patterns.py.
+
+Texts of the pattern's own width, digits where it has numbers, are read by arithmetic on whole arrays. All others go one
+distinct text at a time through the rules of Joda: a number takes as many digits as it finds (up to two for a month), names
+are English, a field that is missing is its first value, the year 2000 if there is a month or day and 1970 if there is neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC as PYTHON_UTC
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pinotpy.errors import QueryExecutionError
+from pinotpy.functions.civil_time import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, Longs, days_of_months
+from pinotpy.functions.date_fields import FIELDS, Fields
+from pinotpy.functions.date_patterns import DAYS, ERAS, HALVES, MONTHS, Piece, pattern_pieces
+from pinotpy.functions.time_zones import UTC, TimeZone, find_time_zone
+
+_FIXED: Final = {"y": 4, "M": 2, "d": 2, "H": 2, "m": 2, "s": 2}  # digits that the arithmetic reads; S as many as there are
+_MAX_DIGITS: Final = {"D": 3, "e": 1}  # of the others: 2, years 9
+_NAMED_ZONES: Final = {"UT": "UTC", "UTC": "UTC", "GMT": "UTC"} | {
+    name: zone
+    for names, zone in ((("EST", "EDT"), "America/New_York"), (("CST", "CDT"), "America/Chicago"), (("MST", "MDT"), "America/Denver"))
+    for name in names
+} | {"PST": "America/Los_Angeles", "PDT": "America/Los_Angeles"}  # fmt: skip
+
+
+def parse_instants(pattern: str, texts: pa.Array, zone: TimeZone = UTC) -> Longs:
+    """Milliseconds since the epoch of texts (a string array without nulls), read on the wall clock of a zone.
+
+    Raises: QueryExecutionError for a text that is not of the pattern, or a time that the zone's clocks skip.
+        InvalidQueryError for a bad pattern.
+    """
+    pieces = pattern_pieces(pattern)
+    plan = _fixed_plan(pattern)
+    rows = None if plan is None else plan.read(texts)
+    if rows is None:
+        return _read_each(pieces, texts, zone)
+    local, good = rows
+    if good.all():
+        return _instants(local, zone, texts)
+    found = np.empty(len(texts), np.int64)
+    kept, rest = pa.array(good), pa.array(~good)
+    found[good] = _instants(local[good], zone, texts.filter(kept))
+    found[~good] = _read_each(pieces, texts.filter(rest), zone)
+    return found
+
+
+def _instants(local: Longs, zone: TimeZone, texts: pa.Array) -> Longs:
+    instants = zone.to_instants(local)
+    if zone.fixed_offset_ms is None:
+        skipped = zone.to_local(instants) != local
+        if skipped.any():
+            text = texts[int(np.flatnonzero(skipped)[0])].as_py()
+            raise QueryExecutionError(f'cannot parse "{text[:60]}": clocks skip this time in {zone.id}, where the offset changes')
+    return instants
+
+
+# --- whole arrays ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _FixedPlan:
+    """A pattern that is digits and literals at fixed places. fields: (letter, first place, digits)."""
+
+    width: int
+    fields: tuple[tuple[str, int, int], ...]
+    literals: tuple[tuple[int, int], ...]  # place, byte
+
+    def read(self, texts: pa.Array) -> tuple[Longs, NDArray[np.bool_]] | None:
+        """Wall clocks (milliseconds) and which of them are good; None if the texts are mostly of other widths."""
+        count = len(texts)
+        if not count:
+            return np.zeros(0, np.int64), np.ones(0, np.bool_)
+        _, offset_buffer, data_buffer = texts.buffers()
+        offsets = np.frombuffer(offset_buffer, np.int32, count + 1, texts.offset * 4)
+        lengths = np.diff(offsets)
+        fits = lengths == self.width
+        if data_buffer is None or not fits.any():
+            return None
+        data = np.frombuffer(data_buffer, np.uint8)
+        if fits.all():
+            block = data[offsets[0] : offsets[0] + count * self.width].reshape(count, self.width)
+            local, good = self._decode(block)
+            return local, good
+        places = offsets[:-1][fits].astype(np.int64)
+        part, part_good = self._decode(data[places[:, None] + np.arange(self.width)])
+        local = np.zeros(count, np.int64)
+        good = np.zeros(count, np.bool_)
+        local[fits], good[fits] = part, part_good
+        return local, good
+
+    def _decode(self, block: NDArray[np.uint8]) -> tuple[Longs, NDArray[np.bool_]]:
+        columns = np.ascontiguousarray(block.T)  # one row a place: all that follows runs along whole rows
+        good = np.ones(len(block), np.bool_)
+        for place, byte in self.literals:
+            good &= columns[place] == byte
+        values: dict[str, NDArray[Any]] = {}
+        for letter, start, digits in self.fields:
+            if letter == "S":
+                digits_read, scale = min(digits, 3), 10 ** max(3 - digits, 0)
+            else:
+                digits_read, scale = digits, 1
+            value = np.zeros(len(block), np.int32)
+            for place in range(start, start + digits):
+                digit = columns[place] - np.uint8(48)
+                good &= digit <= 9
+                if place < start + digits_read:
+                    value = value * 10 + digit
+            values[letter] = value * scale
+        month, day = values.get("M"), values.get("d")
+        for letter, most in (("H", 23), ("m", 59), ("s", 59)):
+            if letter in values:
+                good &= values[letter] <= most
+        if month is not None:
+            good &= (month >= 1) & (month <= 12)
+        year = values.get("y")
+        base = 1970 if month is None and day is None else 2000
+        months = (0 if year is None else year - base) * 12 + (0 if month is None else month - 1) + (base - 1970) * 12
+        months_array = np.broadcast_to(np.asarray(months, np.int32), (len(block),))
+        days = _month_starts(months_array)
+        if day is not None:
+            good &= (day >= 1) & ((day <= 28) | (day <= _month_starts(months_array + 1) - days))
+            days = days + (day - 1)
+        local = days * DAY_MS
+        for letter, size in (("H", HOUR_MS), ("m", MINUTE_MS), ("s", SECOND_MS), ("S", 1)):
+            if letter in values:
+                local = local + values[letter].astype(np.int64) * size
+        return local, good
+
+
+_TABLE_START: Final = (1 - 1970) * 12  # months since 1970 of the year 1
+_STARTS: Final = days_of_months(np.arange(_TABLE_START, (2201 - 1970) * 12))
+
+
+def _month_starts(months: NDArray[Any]) -> Longs:
+    """days_of_months, from a table for the years 1 to 2200."""
+    places = months - _TABLE_START
+    if places.min() >= 0 and places.max() < len(_STARTS):
+        return _STARTS.take(places)
+    return days_of_months(months)
+
+
+@lru_cache(maxsize=1024)
+def _fixed_plan(pattern: str) -> _FixedPlan | None:
+    fields: list[tuple[str, int, int]] = []
+    literals: list[tuple[int, int]] = []
+    at = 0
+    for piece in pattern_pieces(pattern):
+        if piece.letter == "":
+            encoded = piece.text.encode()
+            literals += [(at + i, byte) for i, byte in enumerate(encoded)]
+            at += len(encoded)
+        elif (piece.letter == "S" and piece.length <= 9) or _FIXED.get(piece.letter) == piece.length:
+            fields.append((piece.letter, at, piece.length))
+            at += piece.length
+        else:
+            return None
+    letters = [letter for letter, _, _ in fields]
+    return _FixedPlan(at, tuple(fields), tuple(literals)) if letters and len(set(letters)) == len(letters) else None
+
+
+# --- one text ----------------------------------------------------------------------------------------------------------
+
+
+def _read_each(pieces: tuple[Piece, ...], texts: pa.Array, zone: TimeZone) -> Longs:
+    """The distinct texts, one at a time."""
+    encoded = texts.dictionary_encode()
+    reader = _Reader(pieces)
+    found = np.array([reader.read(text, zone) for text in encoded.dictionary.to_pylist()], np.int64)
+    instants: Longs = found.take(encoded.indices.to_numpy())
+    return instants
+
+
+class _Mismatch(Exception):
+    """The text is not of the pattern from this place on."""
+
+    def __init__(self, place: int) -> None:
+        self.place = place
+
+
+@dataclass(slots=True)
+class _Found:
+    """What a text holds: values by letter, and an offset or zone if it names one."""
+
+    values: Fields
+    offset_ms: int | None = None
+    zone: TimeZone | None = None
+
+
+class _Reader:
+    """A pattern applied to single texts."""
+
+    def __init__(self, pieces: tuple[Piece, ...]) -> None:
+        self.steps = [(piece, _step(piece)) for piece in pieces]
+        # Joda: two digits mean the year within 50 years of the one 30 years ago.
+        self.pivot = datetime.now(PYTHON_UTC).year - 30
+
+    def read(self, text: str, zone: TimeZone) -> int:
+        """Milliseconds since the epoch; raises QueryExecutionError."""
+        found = _Found(Fields())
+        at = 0
+        try:
+            for piece, step in self.steps:
+                at = step(self, piece, text, at, found)
+            if at < len(text):
+                raise _Mismatch(at)
+        except _Mismatch as mismatch:
+            raise QueryExecutionError(_mismatch_text(text, mismatch.place)) from None
+        try:
+            local = found.values.local_millis()
+        except ValueError as error:
+            raise QueryExecutionError(f'Cannot parse "{text[:60]}": {error}') from None
+        if found.offset_ms is not None:
+            return local - found.offset_ms
+        return int(_instants(np.array([local]), found.zone or zone, pa.array([text]))[0])
+
+    def literal(self, piece: Piece, text: str, at: int, found: _Found) -> int:
+        if text[at : at + len(piece.text)].lower() != piece.text.lower():
+            raise _Mismatch(at)
+        return at + len(piece.text)
+
+    def number(self, piece: Piece, text: str, at: int, found: _Found) -> int:
+        if piece.letter in "yYx":
+            limit = piece.length if piece.before_digits else max(9, piece.length)
+        elif piece.letter == "C":
+            limit = piece.length
+        else:
+            limit = max(_MAX_DIGITS.get(piece.letter, 2), piece.length)
+        negative = False
+        if piece.letter in "yx" and text[at : at + 1] in ("-", "+") and text[at + 1 : at + 2].isdecimal():
+            negative = text[at] == "-"
+            at += 1
+        end = _digits_end(text, at, limit)
+        found.values.set(piece.letter, -int(text[at:end]) if negative else int(text[at:end]))
+        return end
+
+    def short_year(self, piece: Piece, text: str, at: int, found: _Found) -> int:
+        """Two digits mean a year near today; if no number follows, any other count of digits is the year itself."""
+        signed = not piece.before_digits and text[at : at + 1] in ("-", "+")
+        start = at + signed
+        end = _digits_end(text, start, 2 if piece.before_digits else 9)
+        value = int(text[start:end])
+        if end - start == 2 and not signed:
+            low = self.pivot - 50
+            value += low - low % 100 + (100 if value < low % 100 else 0)
+        elif piece.before_digits:
+            raise _Mismatch(at)
+        found.values.set(piece.letter, -value if signed and text[at] == "-" else value)
+        return end
+
+    def fraction(self, piece: Piece, text: str, at: int, found: _Found) -> int:
+        end = _digits_end(text, at, piece.length)
+        found.values.set("S", int(text[at:end][:3].ljust(3, "0")))
+        return end
+
+    def word(self, piece: Piece, text: str, at: int, found: _Found) -> int:
+        words, first = _WORDS[piece.letter]
+        best, index = 0, 0
+        for i, word in enumerate(words):
+            for form in (word, word[:3]):
+                for spelled in (form, form.lower(), form.upper()):
+                    if len(form) > best and text.startswith(spelled, at):
+                        best, index = len(form), i
+        if not best:
+            raise _Mismatch(at)
+        found.values.set("e" if piece.letter == "E" else piece.letter, index + first)
+        return at + best
+
+    def zone_name(self, piece: Piece, text: str, at: int, found: _Found) -> int:
+        for name in sorted(_NAMED_ZONES, key=len, reverse=True):
+            if text.startswith(name, at):
+                found.zone = find_time_zone(_NAMED_ZONES[name])
+                return at + len(name)
+        raise _Mismatch(at)
+
+    def zone_offset(self, piece: Piece, text: str, at: int, found: _Found) -> int:
+        if text[at : at + 1] == "Z" and piece.length < 3:
+            found.offset_ms = 0
+            return at + 1
+        if text[at : at + 1] not in ("+", "-"):
+            if piece.length > 2:
+                return self._zone_id(text, at, found)
+            raise _Mismatch(at)
+        minutes, end = 0, at + 1
+        for most, scale in ((23, 60), (59, 1)):
+            part = text[end : end + 2]
+            if len(part) < 2 or not part.isdecimal() or int(part) > most:
+                raise _Mismatch(end)
+            minutes += int(part) * scale
+            end += 2
+            if scale == 60:
+                end += text[end : end + 1] == ":"
+                if end >= len(text) or not text[end].isdecimal():
+                    break
+        found.offset_ms = minutes * MINUTE_MS * (1 if text[at] == "+" else -1)
+        return end
+
+    def _zone_id(self, text: str, at: int, found: _Found) -> int:
+        end = len(text)
+        while end > at:
+            zone = find_time_zone(text[at:end]) if not text[end - 1].isspace() else None
+            if zone is not None:
+                found.zone = zone
+                return end
+            end -= 1
+        raise _Mismatch(at)
+
+
+_Step = Callable[[_Reader, Piece, str, int, _Found], int]
+_WORDS: Final = {"M": (MONTHS, 1), "E": (DAYS, 1), "a": (HALVES, 0), "G": (ERAS, 0)}
+
+
+def _step(piece: Piece) -> _Step:
+    if piece.letter == "":
+        return _Reader.literal
+    if piece.letter == "S":
+        return _Reader.fraction
+    if piece.is_short_year:
+        return _Reader.short_year
+    if piece.is_number:
+        return _Reader.number
+    if piece.letter in _WORDS:
+        return _Reader.word
+    return _Reader.zone_name if piece.letter == "z" else _Reader.zone_offset
+
+
+def _digits_end(text: str, at: int, limit: int) -> int:
+    end = at
+    while end < len(text) and end - at < limit and "0" <= text[end] <= "9":
+        end += 1
+    if end == at:
+        raise _Mismatch(at)
+    return end
+
+
+def _mismatch_text(text: str, place: int) -> str:
+    """As Joda says it."""
+    shown = text if len(text) <= place + 35 else text[: place + 32] + "..."
+    if place <= 0:
+        return f'Invalid format: "{shown}"'
+    if place >= len(text):
+        return f'Invalid format: "{shown}" is too short'
+    return f'Invalid format: "{shown}" is malformed at "{shown[place:]}"'
+
+
+assert all(letter in FIELDS for letter in _FIXED)
