@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError, QueryExecutionError
 from pinotpy.functions.scalar.arguments import doubles, expect_single, length_of, spread
-from pinotpy.functions.scalar.conversions import converted
+from pinotpy.functions.scalar.conversions import converted, decimal_of_text
 from pinotpy.functions.scalar.spec import MANY, Bound, Example, Operand, ScalarFunction, Value
 from pinotpy.pql.ast import Dialect
 
@@ -39,7 +39,7 @@ def _bind_comparison(name: str, operands: Sequence[Operand], dialect: Dialect) -
     shared = _shared_type(operands)
     for operand in operands:
         if operand.literal is not None and operand.literal.is_string and shared is not DataType.STRING:
-            _check_literal(operand, shared)
+            _check_literal(operand, shared, dialect)
 
     def evaluate(values: Sequence[Value]) -> pa.Array:
         left, right = (converted(value, data_type, shared) for value, data_type in zip(values, types, strict=True))
@@ -71,9 +71,12 @@ def _shared_type(operands: Sequence[Operand]) -> DataType:
     return DataType.BIG_DECIMAL if DataType.BIG_DECIMAL in both else DataType.DOUBLE
 
 
-def _check_literal(operand: Operand, shared: DataType) -> None:
+def _check_literal(operand: Operand, shared: DataType, dialect: Dialect) -> None:
+    text = operand.literal.text if operand.literal else ""
     try:
-        converted(pa.scalar(operand.literal.text if operand.literal else ""), DataType.STRING, shared)
+        if dialect is Dialect.SQL and shared is DataType.DOUBLE:
+            decimal_of_text(text)  # reference: a BigDecimal, which 'NaN' is not
+        converted(pa.scalar(text), DataType.STRING, shared)
     except QueryExecutionError as error:
         raise InvalidQueryError(f"Cannot convert value: {operand.name} to type: {shared.value}: {error}") from error
 

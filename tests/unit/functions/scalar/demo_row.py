@@ -57,9 +57,9 @@ def _evaluated(expression: Expression, dialect: Dialect) -> tuple[Operand, Value
         is_many = isinstance(value, list)
         return Operand(data_type, not is_many), pa.array([value], pa.list_(data_type.arrow) if is_many else data_type.arrow)
     if isinstance(expression, Literal):
-        data_type = literal_type(expression.value)
+        found = literal_type(expression.value)
         value = expression.text if expression.is_string else expression.value
-        return Operand(data_type, True, expression), pa.scalar(value, data_type.arrow if data_type else pa.null())
+        return Operand(found, True, expression), pa.scalar(value, found.arrow if found else pa.null())
     assert isinstance(expression, Call)
     arguments = [_evaluated(argument, dialect) for argument in expression.args]
     bound = bind(expression.name, tuple(operand for operand, _ in arguments), dialect)
