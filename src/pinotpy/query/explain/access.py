@@ -18,17 +18,18 @@ from pinotpy.pql.ast import Dialect
 from pinotpy.query.columns import ColumnMetas
 from pinotpy.query.explain.notes import BY_LIST, BY_RUN, ScanNotes
 from pinotpy.query.explain.predicate_text import predicate_text
-from pinotpy.query.filter.computed import ComputedLeg
+from pinotpy.query.filter.computed import ComputedLeg, condition_columns
 from pinotpy.query.filter.resolve import ResolvedLeg
 from pinotpy.query.filter.tree import Resolved, ResolvedAll, ResolvedAny, conjuncts, each_leg
-from pinotpy.query.predicate import Nothing, NullTest
+from pinotpy.query.on_dictionary import deciding_column
+from pinotpy.query.predicate import Nothing, NullTest, TextSearch
 from pinotpy.query.scan import LIST_SHARE_MAX, MERGED_LIST_DOCS_MIN, posting_lengths
 
 Finding = dict[str, Any]
 NUMBERS: Final = ("docs", "percent")
 _ENDLESS: Final = np.iinfo(np.int64).max
 
-SORTED, INVERTED, DICTIONARY = "sorted index", "inverted index", "dictionary"
+SORTED, INVERTED, TEXT, DICTIONARY = "sorted index", "inverted index", "text index", "dictionary"
 _OF_FUNCTION: Final = {
     filters.docs_range.address: (SORTED, "docs are compared with a run of docs"),
     filters.ids_range.address: ("scan", "dictionary ids are compared with a range of ids"),
@@ -74,12 +75,11 @@ class FilterExplainer:
         shown = predicate_text(node, self._dialect)
         finding: Finding = {"operator": shown.operator, "predicate": shown.text}
         if isinstance(node, ComputedLeg):
-            why = "an expression is computed for every doc that is left, then read as flags"
-            return finding | {
-                "access": "expression",
-                "why": why,
-                "notUsed": [_unused("any index", "an index is over the values of a column, not of an expression")],
-            }
+            column = deciding_column(condition_columns(node.condition.condition), self._metas.segments[segment], strict=False)
+            docs = "the docs that the other conditions leave" if id(node) in self._joined else "all docs, because it stands under OR"
+            why = f"computed on {docs}" + ("" if column is None else f", or on the dictionary of {column.name} if that is less")
+            unused = _unused("any index", "an index is over the values of a column, not of an expression")
+            return finding | {"access": "expression", "why": why, "notUsed": [unused]}
         return finding | self._leg(node, segment)
 
     # --- one leg -----------------------------------------------------------------------------------------------------
@@ -100,6 +100,9 @@ class FilterExplainer:
         if by == BY_LIST:
             count = int(self._length(leg, segment))
             return {"access": INVERTED, "why": "only the docs of its list are read", "docs": [count, count], "notUsed": self._unused(leg, segment, INVERTED)}
+        if isinstance(leg.leg.test, TextSearch):
+            why = "its terms and positions give the docs that match, as flags"
+            return {"access": TEXT, "why": why, "notUsed": [_unused("any other index", "only a text index knows words")]}
         access, why = _OF_FUNCTION.get(int(leg.function[segment]), ("scan", "raw texts are compared"))
         if leg.computed[segment]:
             why = "the pattern is matched against every raw text that is left, then read as flags"

@@ -13,11 +13,11 @@ from typing import Any, Final
 
 from pinotpy.pql.printer import print_expression
 from pinotpy.query.context import AggregationRef, OrderBy, QueryContext, QueryKind
-from pinotpy.query.explain.access import INVERTED, SORTED, Finding
+from pinotpy.query.explain.access import INVERTED, SORTED, TEXT, Finding
 from pinotpy.query.explain.plans import merge_groups
 
 TABLE_COLUMNS: Final = (("Operator", "STRING"), ("Operator_Id", "INT"), ("Parent_Id", "INT"))
-_INDEX_NAMES: Final = {SORTED: "sorted_index", INVERTED: "inverted_index"}
+_INDEX_NAMES: Final = {SORTED: "sorted_index", INVERTED: "inverted_index", TEXT: "text_index"}
 _OF_ACCESS: Final = {
     "nothing": "FILTER_EMPTY",
     "everything": "FILTER_MATCH_ENTIRE_SEGMENT",

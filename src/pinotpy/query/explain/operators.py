@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from pinotpy.data_types import StoredType
 from pinotpy.kernels import abi
 from pinotpy.pql.ast import Expression, Identifier
 from pinotpy.pql.printer import print_expression
 from pinotpy.query.context import AggregationRef, QueryContext, QueryKind
-from pinotpy.query.operators.aggregate import _dictionary_answers, _from_metadata
+from pinotpy.query.operators.aggregate import dictionary_answers, from_metadata
+from pinotpy.query.operators.group_by import DENSE_GROUPS_PER_DOC, make_keys, table_sizes
 from pinotpy.query.operators.layout import Layout, make_layout, projected_columns
+from pinotpy.query.operators.segment_order import key_ranges
 from pinotpy.query.operators.selection import SortWay, way_to_sort
+from pinotpy.query.operators.sources import Sources
 from pinotpy.query.plan import ScanPlan
 from pinotpy.query.result_types import columns_in
 
+_DENSE: Final = ("dense table", "ids of the keys number the groups, few enough for the docs")
+_RAW_KEY: Final = ("hash table", "a key is raw: its values have no ids")
+_MANY_GROUPS: Final = ("hash table", f"the dictionaries of the keys allow more than {DENSE_GROUPS_PER_DOC} groups for every doc")
 _WHY_SORTED: Final = {
     SortWay.VALUES: "all sort keys are numbers",
     SortWay.IDS: "all sort keys are numbers or have a dictionary in every segment",
@@ -57,19 +64,30 @@ def _aggregation(context: QueryContext, plan: ScanPlan) -> dict[str, Any]:
 def _answered_by(plan: ScanPlan, layout: Layout) -> str | None:
     if not plan.match_all or not plan.segments:
         return None
-    if _from_metadata(plan, layout) is not None:
+    if from_metadata(plan, layout) is not None:
         return "metadata"
-    return "dictionaries" if all(_dictionary_answers(plan, entry) for entry in layout.aggregations) else None
+    return "dictionaries" if all(dictionary_answers(plan, entry) for entry in layout.aggregations) else None
 
 
 def _groups(keys: tuple[Expression, ...], plan: ScanPlan) -> dict[str, Any]:
-    computed = [key for key in keys if not isinstance(key, Identifier)]
-    if computed:
-        return {"way": "dense table or hash table", "why": "keys are computed for the docs that are left, then the number of their values decides"}
-    raw = [key.name for key in keys if isinstance(key, Identifier) and plan.segments and bool((plan.metas.of(key.name)[:, abi.M_CARDINALITY] < 0).any())]
-    if raw:
-        return {"way": "hash table", "why": f"column {raw[0]} is raw: its values have no ids"}
-    return {"way": "dense table", "why": "ids of the keys number the groups; more than 4 groups a doc would be hashed"}
+    if not all(isinstance(key, Identifier) for key in keys):
+        return {"way": "dense table or hash table", "why": "keys are computed for the docs that are left; then the number of their values decides"}
+    made = make_keys(plan)
+    texts = [key for key in made if key.data_type.stored is StoredType.VAR and isinstance(key.expression, Identifier)]
+    for key in texts:
+        assert isinstance(key.expression, Identifier)
+        if plan.segments and bool((plan.metas.of(key.expression.name)[:, abi.M_CARDINALITY] < 0).any()):
+            return {"way": "dense table or hash table", "why": f"the raw texts of {key.expression.name} are numbered first; then their number decides"}
+    sources = Sources(plan)
+    ways = set()
+    for shape in plan.shapes(projected_columns(plan.context)):
+        found = [sources.of(shape, key.expression, key.data_type) for key in made]
+        is_dense = table_sizes(shape, made, found) is not None
+        ways.add(_DENSE if is_dense else _RAW_KEY if not all(source.by_id for source in found) else _MANY_GROUPS)
+    if not ways:
+        return {"way": "nothing", "why": "no segment selects anything"}
+    chosen = sorted(ways)
+    return {"way": " or ".join(dict.fromkeys(way for way, _ in chosen)), "why": "; ".join(why for _, why in chosen)}
 
 
 def _selection(context: QueryContext, plan: ScanPlan) -> dict[str, Any]:
@@ -81,7 +99,10 @@ def _selection(context: QueryContext, plan: ScanPlan) -> dict[str, Any]:
     keys = [_plain(key.expression) for key in context.order_by]
     shown = ", ".join([print_expression(each, context.dialect) for each in dict.fromkeys([*keys, *outputs])])
     way = way_to_sort(plan, keys)
-    return _operator("SELECT_ORDERBY", f"selectList:{shown}", _columns(keys)) | {"way": way.value, "why": _WHY_SORTED[way]}
+    why = _WHY_SORTED[way]
+    if key_ranges(context, context.order_by[0], plan.segments) is not None:
+        why += "; segments are read in the order of their values, those behind the last row wanted are left out"
+    return _operator("SELECT_ORDERBY", f"selectList:{shown}", _columns(keys)) | {"way": way.value, "why": why}
 
 
 def _plain(expression: Expression | AggregationRef) -> Expression:

@@ -21,7 +21,7 @@ def run_aggregation(plan: ScanPlan) -> PartialResult:
     """One row of states; no rows if nothing matched. Raises what functions and limits raise."""
     layout = make_layout(plan)
     if plan.match_all and plan.segments:
-        states = _from_metadata(plan, layout) or _from_dictionaries(plan, layout)
+        states = from_metadata(plan, layout) or _from_dictionaries(plan, layout)
         if states is not None:
             plan.statistics.num_docs_scanned += sum(segment.num_docs for segment in plan.segments)
             plan.statistics.num_segments_matched += len(plan.segments)
@@ -29,7 +29,7 @@ def run_aggregation(plan: ScanPlan) -> PartialResult:
     return _scan(plan)
 
 
-def _from_metadata(plan: ScanPlan, layout: Layout) -> dict[str, pa.Array] | None:
+def from_metadata(plan: ScanPlan, layout: Layout) -> dict[str, pa.Array] | None:
     """COUNTs of rows, which segments know without reading anything."""
     if any(entry.function.name != "count" or entry.flagged for entry in layout.aggregations):
         return None
@@ -39,7 +39,7 @@ def _from_metadata(plan: ScanPlan, layout: Layout) -> dict[str, pa.Array] | None
 
 def _from_dictionaries(plan: ScanPlan, layout: Layout) -> dict[str, pa.Array] | None:
     """MIN, MAX, MINMAXRANGE and DISTINCTCOUNT of dictionary columns, when there is nothing else (pql-live §1.16)."""
-    if not all(_dictionary_answers(plan, entry) for entry in layout.aggregations):
+    if not all(dictionary_answers(plan, entry) for entry in layout.aggregations):
         return None
     states = []
     for entry in layout.aggregations:
@@ -54,7 +54,8 @@ def _from_dictionaries(plan: ScanPlan, layout: Layout) -> dict[str, pa.Array] | 
     return state_columns(layout, states)
 
 
-def _dictionary_answers(plan: ScanPlan, entry: AggregationLayout) -> bool:
+def dictionary_answers(plan: ScanPlan, entry: AggregationLayout) -> bool:
+    """Whether the dictionaries of the segments give the states of an aggregation, when every doc counts."""
     if not entry.function.dictionary_only or entry.flagged or not isinstance(entry.source, Identifier):
         return False
     return all(segment.column(entry.source.name).dictionary is not None for segment in plan.segments)

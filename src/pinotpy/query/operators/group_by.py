@@ -52,7 +52,7 @@ def run_group_by(plan: ScanPlan) -> PartialResult:
     num_read = len(projected_columns(plan.context))
     plan = with_computed_columns(plan)
     layout = make_layout(plan)
-    keys = _make_keys(plan)
+    keys = make_keys(plan)
     key_words = sum(1 + key.has_flag for key in keys)
     sources = Sources(plan)
     for shape in plan.shapes(projected_columns(plan.context)):
@@ -73,7 +73,8 @@ def run_group_by(plan: ScanPlan) -> PartialResult:
     return partial
 
 
-def _make_keys(plan: ScanPlan) -> list[Key]:
+def make_keys(plan: ScanPlan) -> list[Key]:
+    """The keys of a plan's query, their `metas` not known yet."""
     keys, word = [], 0
     for expression in plan.context.group_by:
         kind = result_type(expression, plan.context)
@@ -100,7 +101,7 @@ def _emit(shape: Shape, layout: Layout, keys: list[Key], sources: Sources) -> No
     found = [sources.of(shape, key.expression, key.data_type) for key in keys]
     for key, source in zip(keys, found, strict=True):
         key.metas[shape.units] = source.metas if source.by_id else 0
-    sizes = _sizes(shape, keys, found)
+    sizes = table_sizes(shape, keys, found)
     if sizes is None:
         num_groups, end, clear = None, hashing.end_hashed.address, hashing.clear_hashed.address
         register = _emit_hashed(shape, keys, found)
@@ -113,7 +114,7 @@ def _emit(shape: Shape, layout: Layout, keys: list[Key], sources: Sources) -> No
     shape.end(clear)
 
 
-def _sizes(shape: Shape, keys: list[Key], found: list[Source]) -> NDArray[np.int64] | None:
+def table_sizes(shape: Shape, keys: list[Key], found: list[Source]) -> NDArray[np.int64] | None:
     """int64[units, key words]: ids of each key word (1 for flags); None if the table must be hashed."""
     if not all(source.by_id for source in found):
         return None

@@ -33,7 +33,7 @@ def in_order_of_values(context: QueryContext, segments: Sequence[Segment], run: 
         run: answers the query over some of the segments.
     """
     by = context.order_by[0]
-    ranges = _ranges(context, by, segments)
+    ranges = key_ranges(context, by, segments)
     wanted = context.offset + context.limit
     if ranges is None or wanted == 0:
         return None
@@ -55,7 +55,7 @@ def in_order_of_values(context: QueryContext, segments: Sequence[Segment], run: 
     return whole
 
 
-def _ranges(context: QueryContext, by: OrderBy, segments: Sequence[Segment]) -> list[Range] | None:
+def key_ranges(context: QueryContext, by: OrderBy, segments: Sequence[Segment]) -> list[Range] | None:
     """First and last value of the sort key in every segment; None if one does not know, or nulls have a place of their own."""
     if not isinstance(by.expression, Identifier) or len(segments) < 2:
         return None
