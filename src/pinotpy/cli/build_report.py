@@ -26,8 +26,9 @@ def print_report(report: BatchReport, took_s: float, console: Console | None = N
     for file in report.empty_files:
         console.print(f"[yellow]no row to index[/yellow] in {escape(str(file))}")
     _print_rejects(report, console)
+    filtered = f", {report.num_rows_filtered:,} left out by the filter" if report.num_rows_filtered else ""
     console.print(
-        f"{report.num_rows_read:,} rows read, {report.num_rows_indexed:,} indexed, {report.num_rows_rejected:,} rejected; "
+        f"{report.num_rows_read:,} rows read, {report.num_rows_indexed:,} indexed, {report.num_rows_rejected:,} rejected{filtered}; "
         f"{_count(len(report.segments), 'segment')}, {decimal(sum(size_bytes(segment) for segment in report.segments))}, {took_s:.1f} s"
     )
 
@@ -38,6 +39,7 @@ def report_document(report: BatchReport, took_s: float) -> dict[str, Any]:
         "numRowsRead": report.num_rows_read,
         "numRowsIndexed": report.num_rows_indexed,
         "numRowsRejected": report.num_rows_rejected,
+        "numRowsFiltered": report.num_rows_filtered,
         "segments": [
             {
                 "segmentName": segment.name,

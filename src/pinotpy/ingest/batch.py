@@ -70,6 +70,10 @@ class BatchReport:
     def num_rows_rejected(self) -> int:
         return sum(ledger.num_rows_rejected for ledger in self.ledgers)
 
+    @property
+    def num_rows_filtered(self) -> int:
+        return sum(ledger.num_rows_filtered for ledger in self.ledgers)
+
 
 def find_input_files(data_dir: Path, file_format: FileFormat | None = None) -> list[tuple[Path, FileFormat]]:
     """The data files below a folder, or the file itself, by path ascending; by extension, in any case, `.gz` allowed.

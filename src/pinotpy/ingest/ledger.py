@@ -1,4 +1,4 @@
-"""What became of the rows of a file: read, indexed, rejected with cause. The parts sum to the whole."""
+"""What became of the rows of a file: read, indexed, rejected with cause, left out by the filter. The parts sum to the whole."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ class RowLedger:
     num_rows_read: int = 0
     num_rows_indexed: int = 0
     num_rows_rejected: int = 0
+    num_rows_filtered: int = 0
     rejects: list[RejectedRow] = field(default_factory=list)
     rejects_by_column: Counter[str] = field(default_factory=Counter)
 
@@ -50,7 +51,7 @@ class RowLedger:
 
     def check(self, reject_share_max: float) -> None:
         """Raise DecodeError, with all causes that are shown, if more than the allowed share of rows was rejected."""
-        assert self.num_rows_read == self.num_rows_indexed + self.num_rows_rejected, self
+        assert self.num_rows_read == self.num_rows_indexed + self.num_rows_rejected + self.num_rows_filtered, self
         if self.num_rows_rejected == 0 or self.reject_share <= reject_share_max:
             return
         shown = "\n".join(f"  {rejected}" for rejected in self.rejects[:_CAUSES_SHOWN])

@@ -1,9 +1,11 @@
 """Rows in input form → rows in storage form: one Arrow column a schema column, ready for `segment.builder`.
 
-    reader → time conversion → cast → lists → length limits → rejected rows out → builder
+    reader → filter → time conversion → cast → lists → computed columns → length limits → rejected rows out → builder
 
 Null stays null (the builder stores the default value and sets the null bit); a column that the input lacks is null throughout.
-Every row that does not fit is counted with file, row, column and cause, and never left out silently.
+A column with a transformFunction is computed in the rows for which the file has no value of it; what the file holds is kept
+(reference: ExpressionTransformer). Every row that does not fit is counted with file, row, column and cause, every row that the
+filter leaves out is counted as filtered, and none is left out silently.
 """
 
 from __future__ import annotations
@@ -18,20 +20,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from pinotpy.config.date_time import DateTimeFormat, parse_format
-from pinotpy.config.field_spec import FieldSpec
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.data_types import DataType
 from pinotpy.errors import Fault, InvalidConfigError
-from pinotpy.ingest.casting import cast_values
-from pinotpy.ingest.conversion import Bad, Converted
+from pinotpy.ingest.columns import Columns, storage_type
 from pinotpy.ingest.ledger import RowLedger
-from pinotpy.ingest.lists import cast_lists
 from pinotpy.ingest.readers.catalog import reader_for
 from pinotpy.ingest.readers.spec import FileFormat, InputBatch, InputFile, Progress, ReaderColumn
-from pinotpy.ingest.sanitizing import sanitize
-from pinotpy.ingest.time_values import VALID_TIME_MS, between_formats, to_millis
+from pinotpy.ingest.transforms import TransformPlan
+
+__all__ = ["RowPipeline", "read_rows", "storage_type"]
 
 # Once this many rows of a file are bad and none may be, the rest would tell nothing new.
 _HOPELESS_ROWS: Final = 1000
@@ -46,37 +45,41 @@ class RowPipeline:
         reject_share_max: largest share of bad rows of a file, 0 to 1; default: 0, or 1 with continueOnError.
 
     Raises:
-        InvalidConfigError: the config asks for filters or unnesting, which are not evaluated.
+        InvalidConfigError: expressions that cannot be evaluated (all of them), or unnesting, which is not done.
     """
 
     def __init__(self, schema: Schema, table_config: TableConfig | None = None, *, reject_share_max: float | None = None) -> None:
         ingestion = table_config.ingestion if table_config is not None else None
         self.schema = schema
         self.reject_share_max = reject_share_max if reject_share_max is not None else float(ingestion is not None and ingestion.continue_on_error)
-        self._time_column = table_config.segments.time_column_name if table_config is not None else None
-        self._checks_time = ingestion is not None and ingestion.row_time_value_check
-        self._expressions = {spec.name: spec.transform_function for spec in schema.field_specs.values() if spec.transform_function is not None}
-        if ingestion is not None:
-            self._expressions |= {transform.column_name: transform.transform_function for transform in ingestion.transform_configs}
+        checks_time = table_config is not None and ingestion is not None and ingestion.row_time_value_check
+        self._checked_time_column = table_config.segments.time_column_name if checks_time and table_config is not None else None
+        self._transforms = TransformPlan(schema, table_config)
         _refuse_unknown_steps(table_config)
 
     @property
     def reader_columns(self) -> tuple[ReaderColumn, ...]:
-        """What a reader shall read: the schema's columns, and an incoming time column of another name."""
+        """What a reader shall read: the schema's columns, an incoming time column of another name, and what expressions name."""
         columns = [ReaderColumn(spec.name, spec.data_type, spec.single_value) for spec in self.schema.field_specs.values()]
         for spec in self.schema.field_specs.values():
             if spec.incoming is not None and spec.incoming.name not in self.schema.field_specs:
                 columns.append(ReaderColumn(spec.incoming.name, spec.incoming.data_type))
+        known = {column.name for column in columns}
+        # Text: as the file has it, objects as JSON.
+        columns += [ReaderColumn(name, DataType.STRING) for name in self._transforms.source_columns if name not in known]
         return tuple(columns)
 
     def convert(self, rows: InputBatch, ledger: RowLedger) -> pa.RecordBatch:
-        """Storage form of a batch without its bad rows, which go to the ledger with their first cause."""
-        names = set(rows.batch.schema.names)
+        """Storage form of a batch without the rows that the filter leaves out and its bad rows, which go to the ledger with
+        their first cause. Raises InvalidConfigError for expressions that cannot be evaluated over the types of these rows."""
+        if self._transforms.filter is not None:
+            rows = self._filtered(rows, ledger)
         num_rows = rows.batch.num_rows
         causes: dict[int, tuple[str, str]] = {}
         arrays = []
+        columns = Columns(self._transforms, rows.batch, self._checked_time_column)
         for spec in self.schema.field_specs.values():
-            converted = self._column(spec, rows.batch, names)
+            converted = columns.checked(spec)
             for bad in converted.bad:
                 causes.setdefault(bad.row, (spec.name, bad.cause))
             arrays.append(converted.array)
@@ -92,60 +95,19 @@ class RowPipeline:
         ledger.num_rows_indexed += batch.num_rows
         return batch
 
-    def _column(self, spec: FieldSpec, batch: pa.RecordBatch, names: set[str]) -> Converted:
-        values = batch.column(spec.name) if spec.name in names else None
-        source_format, source_type = spec.date_time_format, spec.data_type
-        # Of a column that comes in under its outgoing name the values are outgoing ones already.
-        if spec.incoming is not None and spec.outgoing is not None and spec.incoming.name in names:
-            values = batch.column(spec.incoming.name)
-            source_format, source_type = parse_format(spec.incoming.format_text), spec.incoming.data_type
-        if values is None:
-            if spec.name in self._expressions:
-                expression = self._expressions[spec.name]
-                raise InvalidConfigError(
-                    f"column '{spec.name}' is to be computed, which this version does not do:",
-                    (Fault(f"$.{spec.name}.transformFunction", f"'{expression}'", "input files that hold the column"),),
-                )
-            return Converted(pa.nulls(batch.num_rows, storage_type(spec)))
-        if not spec.single_value:
-            return cast_lists(values, spec)
-        single = _single_values(values, source_type)
-        cast = cast_values(single.array, source_type, source_format).after(single)
-        if source_format is not None and source_format != spec.date_time_format and spec.date_time_format is not None:
-            converted = between_formats(cast.array, source_format, spec.date_time_format).after(cast)
-            cast = cast_values(converted.array, spec.data_type, spec.date_time_format).after(converted)
-        checked = self._time_checked(spec, cast)
-        return sanitize(checked.array, spec).after(checked)
-
-    def _time_checked(self, spec: FieldSpec, column: Converted) -> Converted:
-        """Rows outside 1971..2071 are bad with ingestionConfig.rowTimeValueCheck."""
-        if not self._checks_time or spec.name != self._time_column:
-            return column
-        millis = to_millis(column.array, spec.date_time_format or DateTimeFormat(kind=parse_format("TIMESTAMP").kind))
-        low, high = VALID_TIME_MS
-        outside = pc.fill_null(pc.or_(pc.less(millis.array, low), pc.greater(millis.array, high)), False)
-        rows = np.flatnonzero(np.asarray(outside))
-        bad = [Bad(int(row), f"time {column.array[int(row)].as_py()} is outside of 1971 to 2071") for row in rows]
-        return Converted(column.array, [*column.bad, *millis.bad, *bad])
-
-
-def storage_type(spec: FieldSpec) -> pa.DataType:
-    """Arrow type of a column in storage form."""
-    return spec.data_type.arrow if spec.single_value else pa.list_(spec.data_type.arrow)
-
-
-def _single_values(values: pa.Array, data_type: DataType) -> Converted:
-    """Lists in a single-valued column: a list of one is its value, an empty one is null, a longer one is bad."""
-    if not (pa.types.is_list(values.type) or pa.types.is_large_list(values.type)) or data_type in (DataType.JSON, DataType.STRING, DataType.MAP):
-        return Converted(values)
-    lengths = pc.fill_null(pc.list_value_length(values), 0)
-    rows = np.flatnonzero(np.asarray(pc.greater(lengths, 1)))
-    bad = [Bad(int(row), f"{lengths[int(row)].as_py()} values, expected one for a single-valued column") for row in rows]
-    counts: NDArray[np.int64] = np.asarray(lengths, dtype=np.int64)
-    # Each row takes the first of its values; where it has none, null.
-    starts = np.cumsum(counts) - counts
-    indices = pa.array(starts, pa.int64(), mask=counts == 0)
-    return Converted(values.flatten().take(indices), bad)
+    def _filtered(self, rows: InputBatch, ledger: RowLedger) -> InputBatch:
+        """The rows that go on: neither left out by the filter nor such that it cannot be evaluated, which are bad."""
+        verdict = Columns(self._transforms, rows.batch).transforms.filtered()
+        bad = {bad.row: bad.cause for bad in verdict.bad}
+        if not bad and not pc.any(verdict.array).as_py():
+            return rows
+        keep: NDArray[np.bool_] = ~np.asarray(pc.fill_null(verdict.array, False).to_numpy(zero_copy_only=False), np.bool_)
+        ledger.num_rows_filtered += int(np.count_nonzero(~keep))
+        for row in sorted(bad):
+            keep[row] = False
+            ledger.reject(int(rows.row_numbers[row]), "", bad[row])
+        ledger.num_rows_read += int(np.count_nonzero(~keep))
+        return InputBatch(rows.batch.filter(pa.array(keep)), rows.row_numbers[keep])
 
 
 def _refuse_unknown_steps(table_config: TableConfig | None) -> None:
@@ -153,10 +115,6 @@ def _refuse_unknown_steps(table_config: TableConfig | None) -> None:
     if ingestion is None:
         return
     faults = []
-    if ingestion.filter_config is not None and ingestion.filter_config.filter_function:
-        faults.append(
-            Fault("$.ingestionConfig.filterConfig.filterFunction", f"'{ingestion.filter_config.filter_function}'", "none: filters are not evaluated yet")
-        )
     if ingestion.complex_type_config is not None and ingestion.complex_type_config.fields_to_unnest:
         faults.append(Fault("$.ingestionConfig.complexTypeConfig.fieldsToUnnest", "fields", "none: records are not unnested yet"))
     if faults:

@@ -169,6 +169,7 @@ class QueryContext:
     having: over AggregationRefs and group expressions (lhs of its predicates may be Call('$agg', …)).
     num_groups: PQL: TOP n; SQL: LIMIT. None for the other kinds.
     null_handling: SQL nulls (True) or default values (False); decides filters, aggregates, groups and output.
+    user_functions: (canonical name, signature) of every user function in the query, by name (user_functions.py).
     """
 
     dialect: Dialect
@@ -186,6 +187,7 @@ class QueryContext:
     columns: tuple[ColumnRef, ...] = ()
     options: QueryOptions = field(default_factory=QueryOptions)
     explain: bool = False
+    user_functions: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,6 +65,8 @@ def encode_context(context: QueryContext) -> bytes:
             "columns": [[column.name, column.data_type.value, column.single_value, _value_out(column.default_null)] for column in context.columns],
             "options": {item.name: getattr(context.options, item.name) for item in fields(QueryOptions)},
             "explain": context.explain,
+            # Only where there are some: a server that does not know the key cannot answer such a query, and says so.
+            **({"userFunctions": context.user_functions} if context.user_functions else {}),
         }
     )
 
@@ -160,7 +162,7 @@ def _context_in(raw: Any) -> QueryContext:
     if version != VERSION or isinstance(version, bool):
         raise UnsupportedVersionError("a query context cannot be read", found=version, supported=VERSION)
     known = {"v", "dialect", "kind", "table", "output", "filter", "groupBy", "aggregations", "having", "orderBy", "limit", "offset", "nullHandling"}
-    if unknown := raw.keys() - known - {"columns", "options", "explain"}:
+    if unknown := raw.keys() - known - {"columns", "options", "explain", "userFunctions"}:
         raise ValueError(f"unknown keys {sorted(unknown)}")
     context = QueryContext(
         dialect=Dialect(raw["dialect"]),
@@ -187,6 +189,7 @@ def _context_in(raw: Any) -> QueryContext:
         ),
         options=_options_in(raw["options"]),
         explain=_of(bool, raw["explain"]),
+        user_functions=tuple((_of(str, name), _of(str, signature)) for name, signature in raw.get("userFunctions", ())),
     )
     _check_indexes(context)
     return context

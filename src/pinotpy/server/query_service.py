@@ -20,6 +20,7 @@ from pinotpy.query.context_codec import decode_context
 from pinotpy.query.control import QueryControl
 from pinotpy.query.execute import execute
 from pinotpy.query.partial import PartialResult, QueryException
+from pinotpy.query.user_functions import check_user_functions
 from pinotpy.rpc.wire import FLAG_TRACE, ServerRequest, decode_request
 from pinotpy.server.metrics import ServerMetrics
 from pinotpy.server.scheduler import QueryScheduler
@@ -136,6 +137,7 @@ class QueryService:
     def _execute(self, request: ServerRequest, control: QueryControl) -> PartialResult:
         is_short = len(request.context) <= SHORT_CONTEXT_BYTES
         context = self._decode_short(request.context) if is_short else self._decode(request.context)
+        check_user_functions(context)
         with self._registry.acquire(request.table_name_with_type, request.segment_names) as acquired:
             cpu_start_ns = time.thread_time_ns()
             start_ns = self._clock.monotonic_ns()
