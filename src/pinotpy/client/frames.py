@@ -133,14 +133,16 @@ def _numbers(values: list[Any]) -> list[float | None]:
 
 
 def _timestamps(values: list[Any]) -> Any:
-    """From `2013-01-01 00:00:00.0` (UTC) or epoch milliseconds."""
+    """From `2013-01-01 00:00:00.0` (UTC), or epoch milliseconds as a number or, beyond the year 9999, as text."""
     import numpy as np
     import pyarrow as pa
 
-    if any(isinstance(value, str) for value in values):
-        times = np.array(["NaT" if value is None else value for value in values], dtype="datetime64[ms]")
-        return pa.array(times, pa.timestamp("ms"), from_pandas=True)
-    return pa.array(values, pa.int64()).cast(pa.timestamp("ms"))
+    # A text of digits alone would be read as a year.
+    times = [value if not isinstance(value, str) else int(value) if value.lstrip("-").isdigit() else value for value in values]
+    if any(isinstance(value, str) for value in times):
+        moments = [np.datetime64("NaT" if value is None else value, "ms") for value in times]
+        return pa.array(np.array(moments, dtype="datetime64[ms]"), pa.timestamp("ms"), from_pandas=True)
+    return pa.array(times, pa.int64()).cast(pa.timestamp("ms"))
 
 
 def _decimals(values: list[Any]) -> Any:

@@ -16,6 +16,10 @@ from pinotpy.errors import UserError
 
 # What is skipped as a whole, to its end or the text's; doubled quotes are two strings side by side, which is the same.
 _SKIPPED_OR_PLACE = re.compile(r"'[^']*(?:'|\Z)|\"[^\"]*(?:\"|\Z)|`[^`]*(?:`|\Z)|--[^\n]*|/\*.*?(?:\*/|\Z)|(\?)", re.DOTALL)
+# Brokers read no longer numbers.
+NUMBER_DIGITS_MAX = 1000
+NUMBER_BITS_MAX = 3300
+_SCALAR_KINDS = tuple("biufU")
 _GROWS = re.compile(r"[\w.$'\"`-]")
 
 
@@ -65,13 +69,13 @@ def literal(value: object, dialect: str = "sql") -> str:
         case bool():
             word = "true" if value else "false"
             return f"'{word}'" if dialect == "pql" else word
-        case int():
+        case int() if value.bit_length() <= NUMBER_BITS_MAX:
             return str(int(value))
         case float() if isfinite(value):
             return plain_decimal(value)
         case float():
             raise UserError(f"{value} has no literal: expected a finite number")
-        case Decimal() if value.is_finite():
+        case Decimal() if value.is_finite() and max(abs(value.adjusted()), len(value.as_tuple().digits)) < NUMBER_DIGITS_MAX:
             return format(value, "f")
         case str():
             return "'" + value.replace("'", "''") + "'"
@@ -87,7 +91,11 @@ def literal(value: object, dialect: str = "sql") -> str:
             return "(" + ", ".join(literal(item, dialect) for item in value) + ")"
         case list() | tuple():
             raise UserError("an empty sequence has no literal: IN needs one value at least")
-    raise UserError(f"a parameter of type {type(value).__name__} has no literal: {str(value)[:80]!r}")
+    # numpy's scalars, known by their kind, without numpy.
+    if getattr(getattr(value, "dtype", None), "kind", "") in _SCALAR_KINDS and getattr(value, "shape", None) == ():
+        return literal(value.item(), dialect)  # type: ignore[attr-defined]
+    shown = f"a number of more than {NUMBER_DIGITS_MAX} digits" if isinstance(value, int | Decimal) else repr(str(value)[:80])
+    raise UserError(f"a parameter of type {type(value).__name__} has no literal: {shown}")
 
 
 def plain_decimal(value: float) -> str:

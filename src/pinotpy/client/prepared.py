@@ -117,4 +117,7 @@ class PreparedStatement:
 
 
 def _reads_back(text: str, rounded: float) -> bool:
-    return bool(struct.unpack("<f", struct.pack("<f", float(text)))[0] == rounded)
+    try:
+        return bool(struct.unpack("<f", struct.pack("<f", float(text)))[0] == rounded)
+    except OverflowError:
+        return False  # fewer digits of the largest floats round to beyond them

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pinotpy.client.brokers import ALL_TABLES, broker_url, chosen
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from pinotpy.cluster.store import ClusterStore
     from pinotpy.cluster.watched_cache import WatchedCache
 
+# Address of the ensemble and seconds to wait for it → the store; ConnectionLostError.
+OpenStore = Callable[[str, float], "ClusterStore"]
+
 logger = logging.getLogger(__name__)
 
 VIEW_FRESH_S = 60.0
@@ -31,8 +34,9 @@ _SERVING = "ONLINE"
 class ZooKeeperBrokers:
     """`address`: `host:port[,host:port…]/[chroot/]cluster`. Connects with the first query; the session ends with `close`."""
 
-    def __init__(self, address: str, scheme: str = "http") -> None:
+    def __init__(self, address: str, scheme: str = "http", *, open_store: OpenStore | None = None) -> None:
         self._ensemble, self._cluster = split_address(address)
+        self._open_store = open_store or _open_zookeeper
         self._scheme = scheme
         self._lock = threading.Lock()
         self._store: ClusterStore | None = None
@@ -89,14 +93,19 @@ class ZooKeeperBrokers:
 
     def _open(self, ends: float) -> tuple[ClusterStore, WatchedCache]:
         from pinotpy.cluster.watched_cache import WatchedCache
-        from pinotpy.cluster.zookeeper import ZooKeeperStore
 
         if self._store is None or self._cache is None:
             left_s = max(0.1, min(CONNECT_TIMEOUT_S, ends - time.monotonic()))
-            self._store = ZooKeeperStore(self._ensemble, connect_timeout_s=left_s)
+            self._store = self._open_store(self._ensemble, left_s)
             # The cache notes by itself that it is stale; queries look.
             self._cache = WatchedCache(self._store, lambda: None)
         return self._store, self._cache
+
+
+def _open_zookeeper(ensemble: str, connect_timeout_s: float) -> ClusterStore:
+    from pinotpy.cluster.zookeeper import ZooKeeperStore
+
+    return ZooKeeperStore(ensemble, connect_timeout_s=connect_timeout_s)
 
 
 def split_address(address: str) -> tuple[str, str]:
