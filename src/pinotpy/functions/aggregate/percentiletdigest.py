@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -38,7 +39,7 @@ class PercentileTDigest(PercentileFunction):
         found = super().with_parameters(parameters)
         if len(parameters) > 1:
             compression = parameters[1]
-            if isinstance(compression, bool) or not isinstance(compression, int | float) or not 1 <= compression <= COMPRESSION_MAX:
+            if isinstance(compression, bool) or not isinstance(compression, int | float | Decimal) or not 1 <= compression <= COMPRESSION_MAX:
                 raise InvalidQueryError(f"{self.display_name} takes a compression from 1 to {COMPRESSION_MAX} as third argument, found '{compression}'")
             found.compression = float(compression)
         return found

@@ -124,10 +124,10 @@ def collect_multisets(groups: Longs, values: NDArray[Any], counts: Longs, num_gr
 def _order(groups: Longs, values: NDArray[Any], num_groups: int) -> Longs:
     """Indexes that sort by group, then by value (NaN last)."""
     order = np.argsort(values)
-    if num_groups > 1:
-        # 16-bit keys are sorted by radix: the groups of most queries fit.
-        narrow = groups[order].astype(np.uint16 if num_groups <= 1 << 16 else np.int64, copy=False)
-        order = order[np.argsort(narrow, kind="stable")]
+    # Stable passes over 16 bits of the group each: numpy sorts those by radix, ten times as fast as 64 bits.
+    for shift in range(0, max(num_groups - 1, 0).bit_length(), 16):
+        digits = (groups[order] >> shift).astype(np.uint16)
+        order = order[np.argsort(digits, kind="stable")]
     return order
 
 

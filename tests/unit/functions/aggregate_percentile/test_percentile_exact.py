@@ -120,3 +120,14 @@ def test_text_is_refused_as_in_sum() -> None:
 def test_calls_find_their_function_with_the_level() -> None:
     found = aggregation_function("percentilemv", [integer_literal(0, Position()), double_literal(99.5, Position())])
     assert (found.name, found.multi_value, getattr(found, "level", None)) == ("percentilemv", True, 99.5)
+
+
+@pytest.mark.parametrize("num_groups", [1, 2, 300, 70_000])
+def test_groups_of_any_number_are_sorted_apart(num_groups: int) -> None:
+    random = np.random.default_rng(num_groups)
+    groups, values = random.integers(0, num_groups, 5000), random.integers(-50, 50, 5000)
+    states = collected(PERCENTILE, LONG, groups, pa.array(values), num_groups)
+    found = PERCENTILE.with_parameters([75]).finish(states, null_handling=True).to_pylist()
+    for group in np.unique(groups).tolist():
+        assert found[group] == expected(values[groups == group], 75)
+    assert sum(value is not None for value in found) == len(np.unique(groups))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import struct
+from decimal import Decimal
 from itertools import pairwise
 
 import numpy as np
@@ -120,6 +121,12 @@ def test_on_nothing_it_is_nan_under_null_handling_too() -> None:
     nothing = TDIGEST.nothing_seen(Argument(DataType.INT))
     assert math.isnan(TDIGEST.finish(nothing, null_handling=False)[0].as_py())
     assert math.isnan(TDIGEST.finish(nothing, null_handling=True)[0].as_py())
+
+
+def test_the_compression_is_the_third_argument() -> None:
+    assert TDIGEST.with_parameters([50]).compression == 100
+    assert TDIGEST.with_parameters([50, 200]).compression == 200
+    assert TDIGEST.with_parameters([50, Decimal("20.5")]).compression == 20.5
 
 
 @pytest.mark.parametrize("compression", [0, -5, True, "x", float("nan"), 1e9])
