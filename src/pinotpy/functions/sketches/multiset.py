@@ -124,7 +124,7 @@ def collect_multisets(groups: Longs, values: NDArray[Any], counts: Longs, num_gr
 def _order(groups: Longs, values: NDArray[Any], num_groups: int) -> Longs:
     """Indexes that sort by group, then by value (NaN last)."""
     order = np.argsort(values)
-    # Stable passes over 16 bits of the group each: numpy sorts those by radix, ten times as fast as 64 bits.
+    # Stable passes over 16 bits of the group each: numpy sorts those by radix, several times as fast as 64 bits.
     for shift in range(0, max(num_groups - 1, 0).bit_length(), 16):
         digits = (groups[order] >> shift).astype(np.uint16)
         order = order[np.argsort(digits, kind="stable")]
