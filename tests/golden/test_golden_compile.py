@@ -129,6 +129,7 @@ PQL_RULES: dict[str, Callable[[Outcome], bool]] = {
     "carriage-return": _answers(lambda o: "\r" in o.text),
     "not-between": _answers(lambda o: "NOT BETWEEN" in o.text),
     "infix-arithmetic": _answers(lambda o: bool(ARITHMETIC & set(o.text.replace("(*)", "")))),
+    "groovy": _error(200, "Unsupported function: groovy"),
 }
 SQL_RULES: dict[str, Callable[[Outcome], bool]] = {
     "backticks": _answers(lambda o: "`" in o.text),
@@ -141,6 +142,8 @@ SQL_RULES: dict[str, Callable[[Outcome], bool]] = {
     "option-values": lambda o: _error(700, "timeoutMs must be")(o) and not o.codes,
     "constant-functions": is_call_of_constants,
 }
+# SQL's functions that PQL does not have are a later issue: such lines are counted, not compared.
+LATER = _error(700, "Unsupported function")
 
 
 def _lines(name: str) -> Iterator[dict[str, Any]]:
@@ -178,6 +181,9 @@ def _explain(outcome: Outcome, rules: dict[str, Callable[[Outcome], bool]], coun
         return None
     else:
         problem = f"recorded names {outcome.expected_names}, ours {outcome.names}"
+    if rules is SQL_RULES and LATER(outcome):
+        counts["functions that are not there yet"] += 1
+        return None
     for rule, explains in rules.items():
         if explains(outcome):
             counts[f"rule {rule}"] += 1

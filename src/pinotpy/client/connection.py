@@ -87,6 +87,8 @@ def connect(
     """
     if sum(given is not None for given in (url, controller, broker, zookeeper, properties)) != 1:
         raise UserError("connect needs exactly one of url, controller, broker, zookeeper and properties")
+    if timeout_s <= 0 or answer_bytes_max <= 0:
+        raise UserError(f"timeout_s and answer_bytes_max must be greater than 0, found {timeout_s} and {answer_bytes_max}")
     access = Access(auth, ca, certificate, key)
     calls = HttpCalls(access, timeout_s)
     scheme = "https" if ca is not None or certificate is not None else "http"
@@ -179,6 +181,8 @@ class Connection:
         ServerUnreachableError, ServerNotRespondingError, PayloadTooLargeError and others for faults on the way.
         """
         text, dialect = _text_and_dialect(query, sql, dialect)
+        if timeout_s is not None and timeout_s <= 0:
+            raise UserError(f"timeout_s must be greater than 0, found {timeout_s}")
         if parameters:
             text = bind(text, parameters, dialect)
         body: dict[str, Any] = {dialect: text}

@@ -108,9 +108,11 @@ class DistributionPlan:
 
     collect(rows, values, counts, num_rows): entry i says that state row rows[i] saw values[i] (Arrow, stored form, null
         free) counts[i] times; a (row, value) pair may come more than once. Gives the state columns, num_rows long.
+    by_segment: a row is what one segment saw of a group; the function's `merge` puts the segments of a group together.
     """
 
     collect: Callable[[NDArray[np.int64], pa.Array, NDArray[np.int64], int], list[pa.Array]]
+    by_segment: bool = False
 
 
 Plan = Union[SlotPlan, DistributionPlan]
@@ -168,6 +170,10 @@ class AggregateFunction:
     def finish(self, states: Sequence[pa.Array], *, null_handling: bool) -> pa.Array:
         """The result column (Arrow type of `result_type`); nulls only under null handling."""
         raise NotImplementedError
+
+    def order_values(self, states: Sequence[pa.Array], finished: pa.Array) -> pa.Array:
+        """What PQL orders groups by: the result, unless that is the text of a sketch, which says nothing about its size."""
+        return finished
 
     def from_dictionary(self, dictionary: pa.Array) -> list[pa.Array]:
         """One state row of a segment whose docs hold exactly these values (sorted, stored form); for dictionary_only."""

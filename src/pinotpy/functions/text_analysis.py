@@ -55,6 +55,7 @@ _SKIN_TONES: Final = (0x1F3FB, 0x1F3FF)
 # No letter that has a lower case lies above; Han only, and a few marks and tags.
 _TABLE_END: Final = 0x20000
 _ZERO_WIDTH_SPACE: Final = 0x200B
+_ARABIC_DECIMAL_SEPARATOR: Final = 0x066B
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -234,6 +235,7 @@ def _class_table() -> NDArray[np.uint8]:
     table = np.zeros(_TABLE_END, np.uint8)
     table[np.char.startswith(categories, "L") | (categories == "Nl")] = _LETTER
     table[categories == "Nd"] = _DIGIT
+    table[_ARABIC_DECIMAL_SEPARATOR] = _DIGIT
     table[categories == "Pc"] = _JOINER
     for blocks, kind in ((_UNSPACED_BLOCKS, _UNSPACED), (_EMOJI_BLOCKS, _SINGLE), (_SINGLE_BLOCKS, _SINGLE), (_KATAKANA_BLOCKS, _KATAKANA)):
         for low, high in blocks:

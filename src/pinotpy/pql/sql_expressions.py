@@ -190,6 +190,8 @@ class SqlExpressionParser(ExpressionParser):
             raise cursor.unexpected("a type after AS, such as INT or VARCHAR")
         token = cursor.take()
         type_name = token.value.upper()
+        if type_name in ("DATE", "TIME"):
+            raise cursor.error(f"expected a type that columns have after AS, found {type_name}; TIMESTAMP is one", token)
         if type_name == "DOUBLE" and cursor.word == "PRECISION":
             cursor.take()
         if cursor.take_symbol("("):  # VARCHAR(10), DECIMAL(10, 2): lengths are read and not kept

@@ -10,10 +10,12 @@ from typing import Final
 
 from pinotpy.errors import InvalidQueryError
 from pinotpy.pql.ast import Dialect, Literal, Statement
+from pinotpy.query.compile_checks import check_expressions
 from pinotpy.query.compile_columns import ColumnResolver, TableSchema
 from pinotpy.query.compile_pql import PqlCompiler
 from pinotpy.query.compile_sql import SqlCompiler, compile_constants
 from pinotpy.query.context import QueryContext, QueryKind, QueryOptions
+from pinotpy.query.user_functions import with_user_functions
 
 RESPONSE_ROWS_MAX: Final = 2**31 - 1
 
@@ -63,7 +65,9 @@ def compile_query(
         else PqlCompiler(statement, resolver, options, null_handling=False)
     )
     try:
-        return compiler.compile()
+        context = with_user_functions(compiler.compile())
+        check_expressions(context)
+        return context
     except RecursionError:
         # Only where the caller's own stack is deep already: the parser bounds how high expressions are.
         raise InvalidQueryError("expressions nest too deeply here; split the query") from None

@@ -6,14 +6,17 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
+from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError, ParseError, QueryExecutionError
+from pinotpy.functions.spec import function_named, functions
 from pinotpy.pql.aggregation_names import AggregationName, find_aggregation, is_aggregation
 from pinotpy.pql.ast import Call, Dialect, Expression, Identifier, Literal, Star
-from pinotpy.pql.literals import double_literal, integer_literal
+from pinotpy.pql.literals import double_literal, integer_literal, string_literal
 from pinotpy.pql.printer import print_pql_aggregation, print_sql_aggregation
 from pinotpy.query.compile_columns import ColumnResolver
 from pinotpy.query.compile_filter import FilterCompiler, parse_error, position_text
 from pinotpy.query.context import Aggregation, AggregationRef, Filter
+from pinotpy.query.result_types import argument_of, types_of_columns
 from pinotpy.query.rewrite.filter_text import print_filter
 
 AGGREGATION_CALL: Final = "$agg"
@@ -67,6 +70,7 @@ class AggregationCollector:
         args = tuple([self._resolver.resolve(arg) for arg in args])
         function = self._by_shape(call, entry, function, args)
         shown = replace(call, args=self._shown_arguments(call, entry, args, function), filter=None)
+        args = self._as_numbers(function, args)
         name = print_sql_aggregation(shown) if self._sql_names else print_pql_aggregation(shown)
         if call.filter is not None:
             name = f"{name} FILTER(WHERE {'true' if condition is None else print_filter(condition)})"
@@ -163,6 +167,20 @@ class AggregationCollector:
             return twin
         shape, hint = ("multi", f"{call.name.upper()}MV") if multi_value else ("single", call.name.upper().removesuffix("MV"))
         raise QueryExecutionError(f"{call.name.upper()} does not work on a {shape}-value column; write {hint}{position_text(argument.position)}")
+
+    def _as_numbers(self, function: str, args: tuple[Expression, ...]) -> tuple[Expression, ...]:
+        """PQL computes with text that is numbers, and fails (200) at the first that is none (pql-live §4)."""
+        if self._dialect is Dialect.SQL or isinstance(args[0], Star) or function not in functions():
+            return args
+        argument = argument_of(args, types_of_columns(self._resolver.read_columns(), self._dialect))
+        if argument.data_type not in (DataType.STRING, DataType.JSON, DataType.BOOLEAN) or not argument.single_value:
+            return args
+        try:
+            function_named(function).check([argument], self._dialect)
+        except QueryExecutionError:
+            text = args[0] if argument.data_type is not DataType.BOOLEAN else Call("cast", (args[0], string_literal("STRING", args[0].position)))
+            return (Call("cast", (text, string_literal("DOUBLE", args[0].position)), position=args[0].position), *args[1:])
+        return args
 
     def _is_single_column(self, argument: Expression) -> bool:
         return isinstance(argument, Identifier) and not self._resolver.is_multi_value(argument)

@@ -164,6 +164,8 @@ class FilterCompiler:
     def _text_match(self, node: Call) -> Filter:
         if len(node.args) < 2:
             raise parse_error("expected TEXT_MATCH to have a column and a search text", node.position)
+        if not isinstance(node.args[0], Identifier):
+            raise parse_error("expected TEXT_MATCH to have a column, whose text index is searched, found an expression", node.position)
         return Predicate(node.args[0], Comparison.TEXT_MATCH, (self._pattern(node),))
 
     def _pattern(self, node: Call) -> str:

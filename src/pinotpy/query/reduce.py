@@ -23,7 +23,7 @@ from pinotpy.query.ordering import SortKey, order_indices
 from pinotpy.query.partial import PartialResult
 from pinotpy.query.post_aggregation import Groups, evaluate, select_groups
 from pinotpy.query.reduced import GroupList, ReducedResult, ResultColumn, ResultType
-from pinotpy.query.result_types import argument_of, literal_type, result_type
+from pinotpy.query.result_types import argument_of, literal_type, result_type, types_of
 
 _SMALLEST_FIRST = frozenset({"min", "minmv"})
 
@@ -94,7 +94,7 @@ def _finished(context: QueryContext, rows: pa.Table | None) -> list[pa.Array]:
     for index, aggregation in enumerate(context.aggregations):
         function = aggregation_function(aggregation.function, aggregation.args)
         if rows is None:
-            states = function.nothing_seen(argument_of(aggregation.args, context))
+            states = function.nothing_seen(argument_of(aggregation.args, types_of(context)))
         else:
             states = [rows.column(name).combine_chunks() for name in rows.column_names if name.startswith(f"a{index}_")]
         values.append(function.finish(states, null_handling=context.null_handling))
@@ -112,13 +112,12 @@ def _output_type(context: QueryContext, expression: Expression | AggregationRef,
         case AggregationRef(index=index) | Call(name="$agg", args=(Literal(value=int(index)),)):
             aggregation = context.aggregations[index]
             return ResultType(aggregation_function(aggregation.function, aggregation.args).result_type)
+        case Identifier() | Call() if expression in context.group_by:
+            return ResultType(result_type(expression, context).data_type)  # a multi-value group expression shows one value a group
         case Call(name="case" | "cast"):
             return ResultType(None, unknown_name="OBJECT")
-        case Call() if expression not in context.group_by and pa.types.is_boolean(values.type):
+        case Call() if pa.types.is_boolean(values.type):
             return ResultType(DataType.BOOLEAN)
-        case Identifier() if expression in context.group_by:
-            found = result_type(expression, context)
-            return ResultType(found.data_type)  # a multi-value group column shows one value a group
         case _:
             return result_type(expression, context)
 

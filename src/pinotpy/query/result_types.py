@@ -65,13 +65,14 @@ class ExpressionTypes:
 
 
 @lru_cache(maxsize=256)
-def _types(columns: tuple[ColumnRef, ...], dialect: Dialect) -> ExpressionTypes:
+def types_of_columns(columns: tuple[ColumnRef, ...], dialect: Dialect) -> ExpressionTypes:
+    """The types of expressions over these columns."""
     return ExpressionTypes(columns, dialect)
 
 
 def types_of(context: QueryContext) -> ExpressionTypes:
     """The types of the query's expressions."""
-    return _types(context.columns, context.dialect)
+    return types_of_columns(context.columns, context.dialect)
 
 
 def columns_by_name(context: QueryContext) -> Mapping[str, ColumnRef]:
@@ -101,11 +102,11 @@ def literal_type(value: object) -> DataType | None:
             return DataType.STRING
 
 
-def argument_of(args: tuple[Expression, ...], context: QueryContext) -> Argument:
+def argument_of(args: tuple[Expression, ...], types: ExpressionTypes) -> Argument:
     """What an aggregation call is applied to."""
     if not args or isinstance(args[0], Star):
         return Argument(None)
-    found = result_type(args[0], context)
+    found = types.of(args[0])
     return Argument(found.data_type, found.single_value)
 
 

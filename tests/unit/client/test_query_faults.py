@@ -101,6 +101,15 @@ def test_options_cannot_smuggle_others(daemon: Daemon, options: dict[str, Any]) 
     assert daemon.asked == []
 
 
+def test_limits_that_cannot_be_are_refused(daemon: Daemon) -> None:
+    for settings in ({"timeout_s": 0}, {"answer_bytes_max": 0}):
+        with pytest.raises(UserError, match="greater than 0"):
+            connect(broker=daemon.url, **settings)  # type: ignore[arg-type]
+    with connect(broker=daemon.url) as connection, pytest.raises(UserError, match="greater than 0, found -1"):
+        connection.execute("q", timeout_s=-1)
+    assert daemon.asked == []
+
+
 # --- what comes back -----------------------------------------------------------------------------------------------
 
 

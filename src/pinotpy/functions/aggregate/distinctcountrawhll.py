@@ -20,6 +20,9 @@ class DistinctCountRawHll(DistinctCountHll):
     def finish(self, states: Sequence[pa.Array], *, null_handling: bool) -> pa.Array:
         return pa.array([data.hex() for data in hyperloglog.serialized(states, self.log2m)], pa.string())
 
+    def order_values(self, states: Sequence[pa.Array], finished: pa.Array) -> pa.Array:
+        return hyperloglog.estimates(states)
+
 
 FUNCTIONS = (
     DistinctCountRawHll("distinctcountrawhll", "distinctCountRawHLL"),

@@ -71,3 +71,76 @@ def _mixed(word: NDArray[np.uint32]) -> NDArray[np.uint32]:
 def _finished(hashes: NDArray[np.uint32]) -> NDArray[np.uint32]:
     hashes = (hashes ^ (hashes >> np.uint32(13))) * _M
     return hashes ^ (hashes >> np.uint32(15))
+
+
+# --- MurmurHash3, 128 bits -----------------------------------------------------------------------------------------
+
+_C1: Final = np.uint64(0x87C37B91114253D5)
+_C2: Final = np.uint64(0x4CF5AD432745937F)
+
+
+def murmur3_words(words: NDArray[np.uint64], seed: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """MurmurHash3_x64_128 of the 8 little-endian bytes of each word: its first and second 64 bits."""
+    start = np.full(len(words), seed, np.uint64)
+    return _finished3(start ^ _mixed1(words), start, np.full(len(words), 8, np.uint64))
+
+
+def murmur3_ints(words: NDArray[np.uint32], seed: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """MurmurHash3_x64_128 of the 4 little-endian bytes of each word."""
+    start = np.full(len(words), seed, np.uint64)
+    return _finished3(start ^ _mixed1(words.astype(np.uint64)), start, np.full(len(words), 4, np.uint64))
+
+
+def murmur3_bytes(values: pa.Array, seed: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """MurmurHash3_x64_128 of byte strings."""
+    begin, length, data = byte_strings(values)
+    words = _words_at(data, np.uint64)
+    first, second = np.full(len(length), seed, np.uint64), np.full(len(length), seed, np.uint64)
+    active = np.arange(len(length))
+    position = 0
+    while len(active := active[length[active] >= position + 16]):
+        at = begin[active] + position
+        one, two = first[active], second[active]
+        one = _rotated(one ^ _mixed1(words[at].astype(np.uint64)), 27) + two
+        one = one * np.uint64(5) + np.uint64(0x52DCE729)
+        two = _rotated(two ^ _mixed2(words[at + 8].astype(np.uint64)), 31) + one
+        first[active], second[active] = one, two * np.uint64(5) + np.uint64(0x38495AB5)
+        position += 16
+    left, tail = length & 15, begin + (length & ~15)
+    more = np.flatnonzero(left > 8)
+    second[more] ^= _mixed2(_leading_bytes(words[tail[more] + 8].astype(np.uint64), left[more] - 8))
+    some = np.flatnonzero(left > 0)
+    first[some] ^= _mixed1(_leading_bytes(words[tail[some]].astype(np.uint64), np.minimum(left[some], 8)))
+    return _finished3(first, second, length.astype(np.uint64))
+
+
+def _leading_bytes(words: NDArray[np.uint64], count: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """The first 1 to 8 bytes of each word, the others 0."""
+    return words & (np.uint64(2**64 - 1) >> (np.uint64(8) * (8 - count).astype(np.uint64)))
+
+
+def _rotated(words: NDArray[np.uint64], bits: int) -> NDArray[np.uint64]:
+    return (words << np.uint64(bits)) | (words >> np.uint64(64 - bits))
+
+
+def _mixed1(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    return _rotated(words * _C1, 31) * _C2
+
+
+def _mixed2(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    return _rotated(words * _C2, 33) * _C1
+
+
+def _avalanched(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    words = (words ^ (words >> np.uint64(33))) * np.uint64(0xFF51AFD7ED558CCD)
+    words = (words ^ (words >> np.uint64(33))) * np.uint64(0xC4CEB9FE1A85EC53)
+    return words ^ (words >> np.uint64(33))
+
+
+def _finished3(first: NDArray[np.uint64], second: NDArray[np.uint64], length: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    first, second = first ^ length, second ^ length
+    first = first + second
+    second = second + first
+    first, second = _avalanched(first), _avalanched(second)
+    first = first + second
+    return first, second + first

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pinotpy.data_types import DataType, FieldType, StoredType, default_null_value
 from pinotpy.errors import QueryExecutionError
 from pinotpy.kernels import abi
-from pinotpy.pql.ast import Call, Expression, Identifier
+from pinotpy.pql.ast import Call, Expression, Identifier, Literal
 from pinotpy.query.columns import ColumnMetas
 from pinotpy.query.context import Aggregation, ColumnRef
 from pinotpy.query.expression import dictionary_rows, segment_rows
@@ -41,13 +41,14 @@ def with_computed_columns(plan: ScanPlan) -> ScanPlan:
     Raises: what evaluating expressions raises.
     """
     context = plan.context
-    calls = dict.fromkeys(call for call in (*context.group_by, *(a.args[0] for a in context.aggregations if a.args)) if isinstance(call, Call))
+    calls: dict[Call | Literal, None] = dict.fromkeys(key for key in context.group_by if isinstance(key, Call | Literal))
+    calls |= dict.fromkeys(a.args[0] for a in context.aggregations if a.args and isinstance(a.args[0], Call))
     if not calls or not plan.segments:
         return plan
     names = {call: f"$expression{i}" for i, call in enumerate(calls)}
     types = {call: result_type(call, context) for call in calls}
     added: list[dict[str, ComputedColumn]] = [{} for _ in plan.segments]
-    pending: list[tuple[int, Call]] = []
+    pending: list[tuple[int, Call | Literal]] = []
     for index in np.unique(plan.units[:, abi.U_SEGMENT]).tolist():
         for call in calls:
             column = _on_dictionary(plan, index, call, names[call], types[call])
@@ -68,9 +69,11 @@ def with_computed_columns(plan: ScanPlan) -> ScanPlan:
     return _rewritten(plan, names, types, added)
 
 
-def _rewritten(plan: ScanPlan, names: dict[Call, str], types: dict[Call, ResultType], added: Sequence[dict[str, ComputedColumn]]) -> ScanPlan:
+def _rewritten(
+    plan: ScanPlan, names: dict[Call | Literal, str], types: dict[Call | Literal, ResultType], added: Sequence[dict[str, ComputedColumn]]
+) -> ScanPlan:
     def stand_in(expression: Expression) -> Expression:
-        return Identifier(names[expression]) if isinstance(expression, Call) and expression in names else expression
+        return Identifier(names[expression]) if isinstance(expression, Call | Literal) and expression in names else expression
 
     context = plan.context
     refs = [ColumnRef(name, types[call].data_type or DataType.STRING, types[call].single_value) for call, name in names.items()]
@@ -104,7 +107,7 @@ def _docs_by_segment(plan: ScanPlan) -> dict[int, Docs]:
 # --- evaluation ------------------------------------------------------------------------------------------------------
 
 
-def _on_dictionary(plan: ScanPlan, index: int, call: Call, name: str, kind: ResultType) -> ComputedColumn | None:
+def _on_dictionary(plan: ScanPlan, index: int, call: Call | Literal, name: str, kind: ResultType) -> ComputedColumn | None:
     """Computed once a dictionary value; None where that is impossible, not worth it, or fails for a value that perhaps no doc has."""
     segment = plan.segments[index]
     source = deciding_column(columns_in(call), segment, strict=is_strict(call, plan.context)) if kind.single_value else None
@@ -126,7 +129,7 @@ def _on_dictionary(plan: ScanPlan, index: int, call: Call, name: str, kind: Resu
     return column
 
 
-def _on_docs(plan: ScanPlan, index: int, call: Call, name: str, kind: ResultType, docs: Docs) -> ComputedColumn:
+def _on_docs(plan: ScanPlan, index: int, call: Call | Literal, name: str, kind: ResultType, docs: Docs) -> ComputedColumn:
     segment = plan.segments[index]
     parts = []
     for first in range(0, len(docs), BATCH_DOCS):

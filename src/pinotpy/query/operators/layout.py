@@ -20,7 +20,7 @@ from pinotpy.kernels import abi, result_context
 from pinotpy.pql.ast import Expression, Identifier, Literal, Star
 from pinotpy.query.context import Aggregation, QueryContext
 from pinotpy.query.plan import ScanPlan
-from pinotpy.query.result_types import argument_of, columns_in
+from pinotpy.query.result_types import argument_of, columns_in, types_of
 
 ROW_WORDS_MAX = 255  # spill keys have a byte for the word
 
@@ -68,7 +68,7 @@ def make_layout(plan: ScanPlan) -> Layout:
     for aggregation in context.aggregations:
         function = aggregation_function(aggregation.function, aggregation.args)
         source = aggregation.args[0] if aggregation.args else Star()
-        argument = argument_of(aggregation.args, context)
+        argument = argument_of(aggregation.args, types_of(context))
         if not (isinstance(source, Star) and function.name == "count"):
             function.check([argument], context.dialect)
         if source not in fits:

@@ -242,3 +242,10 @@ def test_a_million_and_a_half_values_of_one_group_are_collected_quickly() -> Non
     states = hyperloglog.states_of_values(rows, values, 1, D.LONG, 8)
     assert time.process_time() - began < 1.5  # measured 0.15 s; the bound is for loaded machines
     assert len(states[1][0]) == 256
+
+
+def test_groups_of_raw_sketches_are_ordered_by_their_estimates() -> None:
+    states = collected(hll(raw=True), D.INT, [[1], [1, 2, 3], []])
+    texts = hll(raw=True).finish(states, null_handling=False)
+    assert hll(raw=True).order_values(states, texts).to_pylist() == [1, 3, 0]
+    assert hll().order_values(states, texts) is texts

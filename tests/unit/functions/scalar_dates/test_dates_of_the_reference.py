@@ -8,12 +8,12 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable
-from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import fastavro
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -135,7 +135,7 @@ def _shown(value: Any, data_type: DataType) -> Any:
     """A TIMESTAMP as SQL answers it: with at least one digit of the second's fraction."""
     if data_type is not DataType.TIMESTAMP:
         return value
-    text = (datetime(1970, 1, 1) + timedelta(milliseconds=value)).isoformat(" ", "milliseconds").rstrip("0")
+    text = str(np.datetime64(value, "ms")).replace("T", " ").rstrip("0")
     return text + "0" if text.endswith(".") else text
 
 

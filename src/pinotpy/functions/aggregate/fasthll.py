@@ -1,0 +1,44 @@
+"""FASTHLL(x): about how many different values, of a column that holds serialized HyperLogLogs: BYTES, or the legacy text in
+which a byte b (signed) is the character b + 129. Other values are no HyperLogLogs: error 200, once there are any."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from pinotpy.data_types import DataType
+from pinotpy.functions.aggregate.distinctcounthll import DistinctCountHll
+from pinotpy.functions.sketches import hyperloglog
+from pinotpy.functions.spec import Argument, DistributionPlan
+
+_OFFSET = 129
+
+
+class FastHll(DistinctCountHll):
+    """DISTINCTCOUNTHLL of serialized HyperLogLogs only."""
+
+    def plan(self, argument: Argument, *, sum_fits_long: bool) -> DistributionPlan:
+        def collect(rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int) -> list[pa.Array]:
+            if len(rows) and argument.data_type not in (DataType.BYTES, DataType.STRING):
+                raise hyperloglog.not_serialized(argument.name)
+            if argument.data_type is DataType.STRING:
+                values = _bytes_of_texts(values)
+            return hyperloglog.states_of_serialized(rows, values.cast(pa.binary()), num_rows)
+
+        return DistributionPlan(collect)
+
+
+def _bytes_of_texts(values: pa.Array) -> pa.Array:
+    texts = values.cast(pa.string())
+    points = np.frombuffer("".join(texts.to_pylist()).encode("utf-32-le"), np.uint32)
+    outside = (points < 1) | (points > 256)
+    if outside.any():
+        raise hyperloglog.not_serialized(f"a text with the character U+{int(points[np.argmax(outside)]):04X}")
+    offsets = np.concatenate([[0], np.cumsum(pc.utf8_length(texts).to_numpy(zero_copy_only=False))]).astype(np.int32)
+    body = (points - np.uint32(_OFFSET)).astype(np.uint8)
+    return pa.Array.from_buffers(pa.binary(), len(texts), [None, pa.py_buffer(offsets), pa.py_buffer(body)])
+
+
+FUNCTION = FastHll("fasthll", "fastHLL")

@@ -1,0 +1,66 @@
+"""IDSET(x[, 'sizeThresholdInBytes=…;expectedInsertions=…;fpp=…']): the values as an id set in base64, which INIDSET reads.
+Integers are kept exactly up to the threshold (default 8 MiB); other types become a Bloom filter (sketches/idset.py)."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pinotpy.data_types import DataType
+from pinotpy.errors import QueryExecutionError
+from pinotpy.functions.sketches.idset import IdSetOptions, parse_options, write_id_set
+from pinotpy.functions.spec import AggregateFunction, Argument, DistributionPlan, Groups, Parameter
+from pinotpy.functions.states import distinct_sets, merge_sets, set_field
+
+ANSWER_SIZE_BYTES_MAX = 1 << 29
+
+
+class IdSetFunction(AggregateFunction):
+    """The state is the set of values; text stands as Arrow strings, so that the answer knows it from BYTES."""
+
+    name = "idset"
+    display_name = "idSet"
+    result_type: ClassVar[DataType] = DataType.STRING
+    null_aware: ClassVar[bool] = False
+
+    def __init__(self, options: IdSetOptions | None = None) -> None:
+        self.options = options or IdSetOptions()
+
+    def with_parameters(self, parameters: Sequence[Parameter]) -> IdSetFunction:
+        return IdSetFunction(parse_options(str(parameters[0]))) if parameters else self
+
+    def state_fields(self, argument: Argument) -> list[pa.Field]:
+        assert argument.data_type is not None
+        return [pa.field("values", pa.list_(pa.string())) if argument.data_type.is_text else set_field("values", argument.data_type)]
+
+    def plan(self, argument: Argument, *, sum_fits_long: bool) -> DistributionPlan:
+        is_text = argument.data_type is not None and argument.data_type.is_text
+
+        def collect(rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int) -> list[pa.Array]:
+            return [distinct_sets(rows, values.cast(pa.string()) if is_text else values, num_rows)]
+
+        return DistributionPlan(collect)
+
+    def merge(self, states: Sequence[pa.Array], groups: Groups, num_groups: int) -> list[pa.Array]:
+        return [merge_sets(states[0], groups, num_groups)]
+
+    def finish(self, states: Sequence[pa.Array], *, null_handling: bool) -> pa.Array:
+        answers, size_bytes = [], 0
+        for row in range(len(states[0])):
+            values = states[0][row].values
+            written = write_id_set(pa.array([], states[0].type.value_type) if values is None else values, self.options)
+            size_bytes += len(written)
+            if size_bytes > ANSWER_SIZE_BYTES_MAX:
+                raise QueryExecutionError(
+                    f"the id sets of {len(states[0])} groups take more than {ANSWER_SIZE_BYTES_MAX} bytes: lower expectedInsertions or group by less"
+                )
+            answers.append(base64.b64encode(written).decode("ascii"))
+        return pa.array(answers, pa.string())
+
+
+FUNCTION = IdSetFunction()
