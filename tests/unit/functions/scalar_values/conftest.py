@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from pinotpy.data_types import DataType
+from pinotpy.decimals import encode_decimal
 from pinotpy.functions.scalar.spec import Operand, bind, evaluate
 from pinotpy.pql.ast import Dialect, Literal
 from pinotpy.query.result_types import literal_type
@@ -32,7 +35,8 @@ def call() -> Call:
                 text = str(argument).lower() if isinstance(argument, bool) else "null" if argument is None else str(argument)
                 found = literal_type(argument)
                 operands.append(Operand(found, True, Literal(argument, text, isinstance(argument, str))))
-                values.append(pa.scalar(argument, found.arrow if found else pa.null()))
+                value = encode_decimal(Decimal(argument)) if found is DataType.BIG_DECIMAL else argument
+                values.append(pa.scalar(value, found.arrow if found else pa.null()))
         result: list[Any] = evaluate(bind(name, tuple(operands), dialect), values, count).to_pylist()
         return result
 
