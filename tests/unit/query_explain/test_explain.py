@@ -4,6 +4,7 @@ with the counters of the query itself."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -33,11 +34,8 @@ from pinotpy.query.execute import execute
 from pinotpy.query.partial import PartialResult
 
 N = 10_000
-REFS = tuple(ColumnRef(name, DataType.INT) for name in ("day", "team", "score")) + (
-    ColumnRef("raw", DataType.LONG),
-    ColumnRef("tags", DataType.STRING, False),
-    ColumnRef("word", DataType.STRING),
-)
+INTS = tuple(ColumnRef(name, DataType.INT) for name in ("day", "team", "score"))
+REFS = (*INTS, ColumnRef("raw", DataType.LONG), ColumnRef("tags", DataType.STRING, False), ColumnRef("word", DataType.STRING))
 
 
 def segment(low: int) -> FakeSegment:
@@ -187,10 +185,7 @@ def test_limit_needs_no_more_segments_than_hold_its_docs(segments: list[FakeSegm
 
 def test_a_segment_without_docs_is_pruned_for_that() -> None:
     empty = FakeSegment("empty", [fake_column("day", DataType.INT, []), fake_column("team", DataType.INT, [])])
-    context = QueryContext(
-        Dialect.SQL, QueryKind.SELECTION, "t", (OutputColumn("day", Identifier("day")),), filter=equal("day", 1), columns=REFS[:2], explain=True
-    )
-    (group,) = explain([empty], context)
+    (group,) = explain([empty], replace(selection(equal("day", 1)), columns=INTS[:2]))
     assert group["pruned"]["rule"] == "no docs"
 
 

@@ -118,7 +118,7 @@ def test_all_segments_pruned(cluster: InProcessCluster) -> None:
 
 
 def test_conditions_inside_or(cluster: InProcessCluster) -> None:
-    answer = cluster.sql("EXPLAIN PLAN FOR SELECT league, SUM(runs) FROM t WHERE year = 2003 AND league = 'AL' OR runs > 2 GROUP BY league")
+    answer = cluster.sql("EXPLAIN PLAN FOR SELECT league, SUM(runs) FROM t WHERE team = 'T07' AND league = 'AL' OR runs > 2 GROUP BY league")
     shown = table(answer)[6:]
     assert shown[0] == ("FILTER_OR", 6, 5) and sorted(row[1] for row in shown) == [6, 7, 8, 9, 10]
     (both,) = [number for name, number, parent in shown if (name, parent) == ("FILTER_AND", 6)]
