@@ -21,11 +21,13 @@ class FastHll(DistinctCountHll):
 
     def plan(self, argument: Argument, *, sum_fits_long: bool) -> DistributionPlan:
         def collect(rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int) -> list[pa.Array]:
-            if len(rows) and argument.data_type not in (DataType.BYTES, DataType.STRING):
-                raise hyperloglog.not_serialized(argument.name)
             if argument.data_type is DataType.STRING:
                 values = _bytes_of_texts(values)
-            return hyperloglog.states_of_serialized(rows, values.cast(pa.binary()), num_rows)
+            elif argument.data_type is not DataType.BYTES:
+                if len(rows):
+                    raise hyperloglog.not_serialized(argument.name)
+                values = pa.array([], pa.binary())
+            return hyperloglog.states_of_serialized(rows, values, num_rows)
 
         return DistributionPlan(collect)
 
