@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from pinotpy.client.http_calls import HttpCalls, retrying
+from pinotpy.client.http_calls import ATTEMPTS_MAX, HttpCalls, retrying
 from pinotpy.errors import NotFoundError, PinotError, ServerNotRespondingError, UserError
 from pinotpy.names import raw_table_name
 
@@ -19,6 +19,7 @@ logger = logging.getLogger(__name__)
 BROKERS_FRESH_S = 30.0
 # When the controller is away, the brokers known keep answering; it is asked again after this time.
 BROKERS_RETRY_S = 5.0
+RELIST_TIMEOUT_S = 2.0
 ALL_TABLES = ""
 
 _TABLE = re.compile(r"""\bFROM\s+["`]?([A-Za-z0-9_.\-]+)""", re.IGNORECASE)
@@ -96,8 +97,10 @@ class ControllerBrokers:
             if self._is_broker or self._until != seen:
                 return  # another thread has just read it
             left_s = max(0.1, ends - time.monotonic())
+            # With brokers known, a controller that hangs must not take the time of the query.
+            wait_s, attempts_max = (min(left_s, RELIST_TIMEOUT_S), 1) if self._by_table else (left_s, ATTEMPTS_MAX)
             try:
-                answer = retrying(lambda: self._calls.call("GET", f"{self._url}/v2/brokers", timeout_s=left_s), deadline_s=left_s)
+                answer = retrying(lambda: self._calls.call("GET", f"{self._url}/v2/brokers", timeout_s=wait_s), deadline_s=wait_s, attempts_max=attempts_max)
                 self._by_table = _parsed(answer.json(), "https" if self._url.lower().startswith("https") else "http")
                 self._until = time.monotonic() + BROKERS_FRESH_S
                 self._may_be_broker = False

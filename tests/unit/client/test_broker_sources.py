@@ -212,6 +212,33 @@ def test_known_brokers_answer_while_the_controller_is_away(monkeypatch: pytest.M
         broker.stop()
 
 
+def test_a_controller_that_hangs_costs_a_query_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(brokers, "BROKERS_FRESH_S", 0.0)
+    monkeypatch.setattr(brokers, "RELIST_TIMEOUT_S", 0.1)
+    controller, broker = Daemon(), Daemon()
+    release = threading.Event()
+
+    def hang_after_the_first(request: dict[str, Any]) -> tuple[int, Any]:
+        assert len(controller.asked) == 1 or release.wait(30)
+        return 200, listed(broker.port)
+
+    broker.replies = {"POST /query": (200, SELECTION)}
+    controller.replies = {"GET /v2/brokers": hang_after_the_first}
+    try:
+        with connect(controller=controller.url, timeout_s=20) as connection:
+            connection.execute("select a from t")
+            start = time.monotonic()
+            for _ in range(3):
+                assert len(connection.execute("select a from t")) == 1
+            assert time.monotonic() - start < 5.0
+        # After one attempt in vain it is left alone for a while.
+        assert len(controller.asked) == 2
+    finally:
+        release.set()
+        controller.stop()
+        broker.stop()
+
+
 def test_many_threads_ask_the_controller_once() -> None:
     controller = Daemon()
     release = threading.Event()
