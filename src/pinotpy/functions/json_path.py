@@ -31,7 +31,7 @@ _INDEXES = re.compile(r"\[\s*(-?\d{1,9}(?:\s*,\s*-?\d{1,9})*)\s*\]")
 _SLICE = re.compile(r"\[\s*(-?\d{1,9})?\s*:\s*(-?\d{1,9})?\s*\]")
 _ALL = re.compile(r"\[\s*\*\s*\]")
 _FILTER = re.compile(
-    rf"\[\s*\?\s*\(\s*@((?:\.[^.\[\]()?@'\",:\s*$=<>!]+|\[{_QUOTED}\])*)\s*(?:(==|!=|<=|>=|<|>)\s*({_QUOTED}|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null)\s*)?\)\s*\]"
+    rf"\[\s*\?\s*\(\s*@((?:\.[^.\[\]()?@'\",:\s*$=<>!]+|\[(?:{_QUOTED})\])*)\s*(?:(==|!=|<=|>=|<|>)\s*({_QUOTED}|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null)\s*)?\)\s*\]"
 )
 _ORDER: Final[dict[str, Callable[[Any, Any], bool]]] = {
     "<": lambda a, b: bool(a < b),

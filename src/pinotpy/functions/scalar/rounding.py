@@ -35,7 +35,8 @@ def _to_decimals(x: Any, decimals: Any, shorten: Callable[[Any], Any], edge: flo
     scaled = np.abs(x) * scale
     out = np.copysign(shorten(scaled) / scale, x)
     out = np.where(out == 0, 0.0, out)  # BigDecimal has no -0
-    doubtful = (np.abs(scaled - np.floor(scaled + (0.5 - edge)) - edge) < _NEAR) | (scaled >= _EXACT_BELOW) | (places < 0) | (places > _DECIMALS_MAX)
+    near = _NEAR + scaled * 2.0**-50  # the product is off by half a unit in its last place
+    doubtful = (np.abs(scaled - np.floor(scaled + (0.5 - edge)) - edge) < near) | (scaled >= _EXACT_BELOW) | (places < 0) | (places > _DECIMALS_MAX)
     for at in np.flatnonzero(doubtful & np.isfinite(x)):
         out[at] = float(Decimal(repr(float(x[at]))).quantize(Decimal(1).scaleb(-int(places[at])), rounding, _WIDE))
     return np.where(np.isfinite(x), out, x)
