@@ -36,6 +36,7 @@ from pinotpy.query.reduced import ReducedResult
 from pinotpy.query.response import pql as pql_response
 from pinotpy.query.response import sql as sql_response
 from pinotpy.query.response.envelope import Envelope
+from pinotpy.query.trace import Entry, Laps, trace_text
 from pinotpy.rpc.wire import FLAG_TRACE, RequestKind, ServerRequest
 
 log = logging.getLogger(__name__)
@@ -121,11 +122,16 @@ async def answer_query(broker: Broker, question: Question, may_read: Callable[[s
     number = next(broker.numbers)
     envelope = Envelope(request_id=f"{broker.broker_id}_{number}", broker_id=broker.broker_id)
     start_ns = broker.clock.monotonic_ns()
+    laps = Laps()
+    is_traced = question.trace
     context: QueryContext | None = None
     result: ReducedResult | None = None
     try:
-        plan = broker.plans.get(question) or await _parse(broker, question)
+        known = broker.plans.get(question)
+        plan = known or await _parse(broker, question)
         statement, options = plan.statement, plan.options
+        is_traced = options.trace
+        laps.lap("PARSE", cached=known is not None)
         context = compile_constants(statement, options, null_handling=options.enable_null_handling)
         if context is not None and statement.explain:
             envelope.explanation = explain_constants()
@@ -137,12 +143,16 @@ async def answer_query(broker: Broker, question: Question, may_read: Callable[[s
             may_read(statement.table)
             target = broker.catalog.resolve(statement.table, question.dialect)
             envelope.tables_queried = (target.raw_table_name,)
+            laps.lap("ROUTE")
             context = plan.compiled_for(target.schema) or await _compile(broker, question, plan, target.schema)
+            laps.lap("COMPILE")
             deadline_ns = start_ns + (options.timeout_ms or broker.limits.timeout_ms) * 1_000_000
             await broker.admission.enter((deadline_ns - broker.clock.monotonic_ns()) / 1e9)
             try:
+                laps.lap("WAIT")
                 gathered = await _gather(broker, context, target, number, deadline_ns)
-                result = await _reduce(broker, context, gathered, envelope)
+                laps.lap("SCATTER", servers=len(gathered.asked), rowsOut=sum(p.rows.num_rows for _, p in gathered.partials if p.rows is not None))
+                result = await _reduce(broker, context, gathered, envelope, laps, deadline_ns)
             finally:
                 broker.admission.leave()
     except PinotError as error:
@@ -152,9 +162,14 @@ async def answer_query(broker: Broker, question: Question, may_read: Callable[[s
     envelope.time_used_ms = int(took_ms)
     _report(broker, question, envelope, took_ms)
     write = pql_response.write if question.dialect is Dialect.PQL else sql_response.write
-    if result is not None and _num_cells(result) > INLINE_RESULT_CELLS_MAX:
-        return await asyncio.to_thread(write, context, result, envelope)
-    return write(context, result, envelope)
+    is_long = result is not None and _num_cells(result) > INLINE_RESULT_CELLS_MAX
+    body = await asyncio.to_thread(write, context, result, envelope) if is_long else write(context, result, envelope)
+    if not is_traced:
+        return body
+    # The time of writing can stand only in what is written after it.
+    laps.lap("WRITE", bytesOut=len(body))
+    envelope.trace["broker"] = trace_text(laps.stages())
+    return await asyncio.to_thread(write, context, result, envelope) if is_long else write(context, result, envelope)
 
 
 async def _parse(broker: Broker, question: Question) -> Plan:
@@ -248,8 +263,11 @@ def _quarantined(broker: Broker) -> frozenset[str]:
     return frozenset(broker.quarantine)
 
 
-async def _reduce(broker: Broker, context: QueryContext, gathered: Gathered, envelope: Envelope) -> ReducedResult | None:
-    """Merge what came back; fill the envelope; None if a fault forbids showing rows."""
+async def _reduce(broker: Broker, context: QueryContext, gathered: Gathered, envelope: Envelope, laps: Laps, deadline_ns: int) -> ReducedResult | None:
+    """Merge what came back; fill the envelope; None if a fault forbids showing rows.
+
+    Raises: QueryTimeoutError when a large answer is not reduced by the deadline; what functions raise.
+    """
     envelope.num_servers_queried = len(gathered.asked)
     envelope.num_servers_responded = len(gathered.responded)
     envelope.missing_segments = tuple(sorted(gathered.missing))
@@ -263,7 +281,11 @@ async def _reduce(broker: Broker, context: QueryContext, gathered: Gathered, env
     if gathered.missing:
         shown = ", ".join(envelope.missing_segments[:10]) + (" …" if len(gathered.missing) > 10 else "")
         envelope.exceptions.append(QueryException(305, f"{len(gathered.missing)} segments unavailable: [{shown}]: no replica of them answered"))
-    envelope.trace = {server: partial.trace for server, partial in gathered.partials if partial.trace}
+    traces: dict[str, list[Entry]] = {}
+    for server, partial in gathered.partials:
+        if partial.trace:
+            traces.setdefault(server, []).extend(partial.trace)
+    envelope.trace = {server: trace_text(stages) for server, stages in traces.items()}
     if any(e.code not in KEEPS_ROWS for e in envelope.exceptions):
         return None
     if context.explain:
@@ -271,10 +293,22 @@ async def _reduce(broker: Broker, context: QueryContext, gathered: Gathered, env
         return None
 
     start_ns = broker.clock.monotonic_ns()
+
+    def reduced() -> ReducedResult:
+        merged = merge_partials(context, partials)
+        laps.lap("MERGE", rowsOut=0 if merged.rows is None else merged.rows.num_rows)
+        found = reduce_partials(context, merged)
+        laps.lap("REDUCE", rowsOut=found.num_rows)
+        return found
+
     if sum(partial.rows.nbytes for partial in partials if partial.rows is not None) <= INLINE_REDUCE_BYTES_MAX:
-        result = reduce_partials(context, merge_partials(context, partials))
+        result = reduced()
     else:
-        result = await asyncio.to_thread(lambda: reduce_partials(context, merge_partials(context, partials)))
+        try:
+            # A thread cannot be stopped: past the deadline it ends on its own, for nobody.
+            result = await asyncio.wait_for(asyncio.to_thread(reduced), max((deadline_ns - start_ns) / 1e9, 0))
+        except TimeoutError as error:
+            raise QueryTimeoutError("the query's time was up while answers were merged: ask for fewer groups or rows, or raise timeoutMs") from error
     envelope.reduce_time_ms = int((broker.clock.monotonic_ns() - start_ns) / 1e6)
     return result
 

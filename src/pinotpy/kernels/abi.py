@@ -58,6 +58,7 @@ S_MASK_COUNTS: Final = 16  # ..31: ones in each mask register
 S_SELECTIONS: Final = 32  # address of int32[NUM_SELECTIONS][BLOCK]: selection 0 is the filter's, others made by expand
 S_SCRATCH: Final = 33  # address of int32[NUM_SCRATCH][BLOCK]: of the filter stage; within one select function anybody's
 S_SURVIVORS: Final = 34  # docs that a filter leg has to look at one by one (positions in scratch 0, ids in scratch 1), -1: the whole block
+S_FILTER_NS: Final = 35  # counter: time in filters, if C_TRACE
 STATE_WORDS: Final = 64
 NUM_SELECTIONS: Final = 4
 NUM_SCRATCH: Final = 2
@@ -124,6 +125,7 @@ C_MEMORY_USED: Final = 2
 C_MEMORY_MAX: Final = 3
 C_ERROR: Final = 4  # first error word of any thread
 C_QUANTUM_NS: Final = 5
+C_TRACE: Final = 6  # != 0: count the time of filters in S_FILTER_NS
 CONTROL_WORDS: Final = 16
 
 # Error words (return value of block functions and of the driver's step).

@@ -20,6 +20,7 @@ from pinotpy.kernels.abi import (
     C_MEMORY_MAX,
     C_MEMORY_USED,
     C_QUANTUM_NS,
+    C_TRACE,
     E_CANCELLED,
     E_DEADLINE,
     E_FLUSH,
@@ -33,6 +34,7 @@ from pinotpy.kernels.abi import (
     S_BASE,
     S_DENSE,
     S_DOCS_SCANNED,
+    S_FILTER_NS,
     S_LIST,
     S_MASK_COUNTS,
     S_MASKS,
@@ -190,10 +192,13 @@ def step(units: Any, last_unit: int, state: Any, state_address: int, cursor: Any
                 else:
                     state[S_BASE], state[S_LIST] = 0, listed + position * 4
                 position += n
+                filter_began = monotonic_ns(clock, timespec) if control[C_TRACE] != 0 else 0
                 code = _run(filters, row[U_NUM_FILTER], state, state_address)
                 if code != E_OK:
                     break
                 selected = select(state, row[U_NUM_FILTER] > 0)
+                if filter_began != 0:
+                    state[S_FILTER_NS] += monotonic_ns(clock, timespec) - filter_began
                 if selected == 0:
                     continue
                 row[U_SELECTED] += selected

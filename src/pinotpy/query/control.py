@@ -10,6 +10,7 @@ import numpy as np
 
 from pinotpy.errors import MemoryLimitError, QueryCancelledError, QueryTimeoutError
 from pinotpy.kernels import abi
+from pinotpy.query.trace import Trace
 
 QUANTUM_NS: Final = 5_000_000
 MEMORY_SETTING: Final = "pinot.server.query.memory.maxBytes"
@@ -21,13 +22,16 @@ class QueryControl:
     Args:
         deadline_ns: on CLOCK_MONOTONIC (time.monotonic_ns); 0 = none.
         memory_max_bytes: budget for result state of all threads; 0 = none.
+        trace: where the stages of the query are measured; None: nowhere.
     """
 
-    def __init__(self, deadline_ns: int = 0, memory_max_bytes: int = 0, *, quantum_ns: int = QUANTUM_NS) -> None:
+    def __init__(self, deadline_ns: int = 0, memory_max_bytes: int = 0, *, quantum_ns: int = QUANTUM_NS, trace: Trace | None = None) -> None:
+        self.trace = trace
         self.words = np.zeros(abi.CONTROL_WORDS, np.int64)
         self.words[abi.C_DEADLINE_NS] = deadline_ns
         self.words[abi.C_MEMORY_MAX] = memory_max_bytes
         self.words[abi.C_QUANTUM_NS] = quantum_ns
+        self.words[abi.C_TRACE] = int(trace is not None)
         self._lock = threading.Lock()  # guards the read-modify-write of C_MEMORY_USED between threads
 
     def cancel(self) -> None:

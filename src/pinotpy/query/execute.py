@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
+from typing import Final
 
 from pinotpy.pql.ast import Dialect
 from pinotpy.query.context import QueryContext, QueryKind
@@ -18,6 +19,7 @@ from pinotpy.query.operators.segment_order import in_order_of_values
 from pinotpy.query.operators.selection import run_selection
 from pinotpy.query.partial import PartialResult, Statistics
 from pinotpy.query.scan import build_scan
+from pinotpy.query.trace import stage
 from pinotpy.segment.data_source import Column, Segment
 from pinotpy.segment.virtual import CompletedSegment, ConstantColumn, virtual_column
 
@@ -56,16 +58,15 @@ def execute(
     allowed = threads if context.options.max_threads is None else min(threads, max(context.options.max_threads, 1))
 
     def run(some: Sequence[Segment]) -> PartialResult:
-        plan = build_scan(context, some, control, threads=allowed, executor=executor)
-        match context.kind:
-            case QueryKind.SELECTION:
-                return run_selection(plan)
-            case QueryKind.DISTINCT:
-                return run_distinct(plan)
-            case QueryKind.AGGREGATION:
-                return run_aggregation(plan)
-            case QueryKind.GROUP_BY:
-                return run_group_by(plan)
+        with stage(control.trace, "PLAN") as planning:
+            plan = build_scan(context, some, control, threads=allowed, executor=executor)
+            planning.note(segmentsIn=len(some), segmentsOut=len(some) - plan.statistics.num_segments_pruned, threads=plan.num_threads)
+        with stage(control.trace, context.kind.value) as operating:
+            partial = _OPERATORS[context.kind](plan)
+            docs, rows = partial.statistics.num_docs_scanned, 0 if partial.rows is None else partial.rows.num_rows
+            operating.note(docsIn=docs, rowsOut=rows)
+            operating.rest("COMBINE", rowsOut=rows)
+            return partial
 
     partial = None
     if context.kind is QueryKind.SELECTION and context.order_by:
@@ -79,6 +80,14 @@ def execute(
     statistics.cpu_ns += time.thread_time_ns() - cpu
     partial.statistics = statistics
     return partial
+
+
+_OPERATORS: Final = {
+    QueryKind.SELECTION: run_selection,
+    QueryKind.DISTINCT: run_distinct,
+    QueryKind.AGGREGATION: run_aggregation,
+    QueryKind.GROUP_BY: run_group_by,
+}
 
 
 def _completed(segment: Segment, context: QueryContext, host: str) -> Segment:

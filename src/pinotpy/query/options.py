@@ -51,7 +51,7 @@ def query_options(
     Args:
         request_options: the body's `queryOptions`: text `k=v;k=v`; anything but text is ignored, as the reference does.
         debug_options: the body's `debugOptions`, likewise; only `useStarTree` has a meaning.
-        trace: the body's `trace`: true, "true" and 1 switch it on.
+        trace: the body's `trace`: true, "true" and 1 switch it on, unless the option `trace` says otherwise.
         timeout_max_ms, num_groups_limit_max, threads_max: ceilings; None is none.
 
     Raises:
@@ -69,7 +69,7 @@ def query_options(
         group_by_mode_sql=options.get("groupByMode", "").lower() == "sql",
         enable_null_handling=_is_true(options, "enableNullHandling"),
         num_groups_limit=_lowered(_positive(options, "numGroupsLimit"), num_groups_limit_max),
-        trace=_traces(trace) or _is_true(options, "trace"),
+        trace=_is_true(options, "trace") if "trace" in options else _traces(trace),
         use_star_tree=star_tree.lower() != "false",
         max_threads=_lowered(_positive(options, "maxExecutionThreads"), threads_max),
         other=tuple((name, value) for name, value in options.items() if name not in _KNOWN),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -13,6 +14,7 @@ from pinotpy.errors import PinotError, QueryCancelledError, QueryExecutionError
 from pinotpy.kernels import abi, driver
 from pinotpy.kernels.clock import clock_address
 from pinotpy.query.control import memory_limit_error, timeout_error
+from pinotpy.query.trace import Stage, milliseconds
 
 if TYPE_CHECKING:
     from pinotpy.query.plan import ScanPlan
@@ -37,6 +39,7 @@ def run_threads(
     All threads have ended when this returns or raises. Adds the counters to `plan.statistics`.
     """
     states = [_borrow(plan.control.words, address) for address in addresses]
+    began_ns = time.perf_counter_ns()
     tasks: list[Future[int]] = []
     code = abi.E_OK
     try:
@@ -56,6 +59,8 @@ def run_threads(
             raise failure
         code = code if code != abi.E_OK else task.result()
     _count(plan, states)
+    if plan.control.trace is not None:
+        _trace(plan, plan.control.trace.current, states, time.perf_counter_ns() - began_ns)
     # Not after a failure of Python: then they are simply dropped.
     if len(_spare) < _SPARE_STATES_MAX:
         _spare.extend(states)
@@ -104,6 +109,24 @@ def _count(plan: ScanPlan, states: list[abi.State]) -> None:
         statistics.num_entries_scanned_in_filter += int(state.words[abi.S_ENTRIES_FILTER])
     matched = plan.units[plan.units[:, abi.U_SELECTED] > 0, abi.U_SEGMENT]
     statistics.num_segments_matched += len(np.unique(matched))
+
+
+def _trace(plan: ScanPlan, stage: Stage, states: list[abi.State], wall_ns: int) -> None:
+    """One scan: wall time; the time of all threads in filters; docs that were looked at and that were selected."""
+    units = plan.units
+    read, selected = int((units[:, abi.U_HIGH] - units[:, abi.U_LOW]).sum()), sum(int(state.words[abi.S_DOCS_SCANNED]) for state in states)
+    filter_ns = sum(int(state.words[abi.S_FILTER_NS]) for state in states)
+    stage.add(
+        "SCAN",
+        wall_ns,
+        threads=len(states),
+        docsIn=read,
+        docsOut=selected,
+        children=[
+            {"operator": "FILTER", "timeMs": milliseconds(filter_ns), "docsIn": read, "docsOut": selected},
+            {"operator": "PROJECT", "timeMs": milliseconds(max(wall_ns * max(len(states), 1) - filter_ns, 0)), "docsIn": selected},
+        ],
+    )
 
 
 def _error(plan: ScanPlan, code: int, contexts: list[Any], on_error: Callable[[Any], str] | None) -> PinotError:

@@ -20,6 +20,7 @@ from pinotpy.query.context_codec import decode_context
 from pinotpy.query.control import QueryControl
 from pinotpy.query.execute import execute
 from pinotpy.query.partial import PartialResult, QueryException
+from pinotpy.query.trace import Trace, stage
 from pinotpy.query.user_functions import check_user_functions
 from pinotpy.rpc.wire import FLAG_TRACE, ServerRequest, decode_request
 from pinotpy.server.metrics import ServerMetrics
@@ -92,12 +93,15 @@ class QueryService:
         start_ns = self._clock.monotonic_ns()
         timeout_s = min(deadline_s, self._limits.timeout_ms / 1000)
         deadline_ns = start_ns + int(timeout_s * 1e9)
-        control = QueryControl(deadline_ns, self._limits.memory_max_bytes)
+        trace = Trace() if request.flags & FLAG_TRACE else None
+        control = QueryControl(deadline_ns, self._limits.memory_max_bytes, trace=trace)
         key = (request.broker_id, request.request_id)
         with self._lock:
             self._running[key] = control
         try:
             with self._scheduler.slot(deadline_ns, is_small=self._is_small(request)):
+                if trace is not None:
+                    trace.current.add("WAIT", self._clock.monotonic_ns() - start_ns)
                 partial = self._execute(request, control)
         except OutOfCapacityError:
             self._metrics.refused()
@@ -143,15 +147,17 @@ class QueryService:
             start_ns = self._clock.monotonic_ns()
             threads = min(self._limits.threads, context.options.max_threads or self._limits.threads)
             try:
-                partial = execute(context, acquired.segments, control, threads=threads, executor=self._kernel_threads, host=self._host)
+                with stage(control.trace, "EXECUTE") as executing:
+                    executing.note(segments=len(acquired.segments), totalDocs=sum(segment.num_docs for segment in acquired.segments))
+                    partial = execute(context, acquired.segments, control, threads=threads, executor=self._kernel_threads, host=self._host)
             except PinotError as error:
                 partial = PartialResult(exceptions=[QueryException(error.code, _shown(error))])
                 partial.statistics.num_segments_queried = len(acquired.segments)
             partial.statistics.cpu_ns += time.thread_time_ns() - cpu_start_ns
             partial.statistics.execution_ns += self._clock.monotonic_ns() - start_ns
         partial.missing_segments = list(acquired.missing)
-        if request.flags & FLAG_TRACE and not partial.trace:
-            partial.trace = [{"operator": "Server", "segments": len(acquired.segments), "took_ms": partial.statistics.execution_ns / 1e6}]
+        if control.trace is not None:
+            partial.trace = control.trace.stages()
         return partial
 
     def _decode(self, content: bytes) -> QueryContext:

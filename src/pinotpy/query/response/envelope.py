@@ -13,6 +13,7 @@ from pinotpy.query.partial import QueryException, Statistics
 class Envelope:
     """Counters of servers and segments, filled by the broker; `statistics` is the sum over servers.
 
+    trace: by server, and "broker", the text of a JSON list of stages (query/trace.py).
     explanation: what EXPLAIN answers instead of rows.
     missing_segments: segments of the table that no server answered for; their rows are absent from the answer.
     """
@@ -28,7 +29,7 @@ class Envelope:
     missing_segments: tuple[str, ...] = ()
     time_used_ms: int = 0
     reduce_time_ms: int = 0
-    trace: dict[str, Any] = field(default_factory=dict)
+    trace: dict[str, str] = field(default_factory=dict)
     explanation: Explanation | None = None
 
     @property
