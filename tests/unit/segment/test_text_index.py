@@ -6,14 +6,17 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from text_oracle import KeptBuffers, kept_index
 
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
+from pinotpy.data_types import DataType
 from pinotpy.errors import DataError, InvalidConfigError, SegmentCorruptError
 from pinotpy.functions.text_analysis import analyze
 from pinotpy.segment import layout
@@ -22,7 +25,8 @@ from pinotpy.segment.data_source import TextIndex
 from pinotpy.segment.directory import MemoryDirectory
 from pinotpy.segment.immutable import open_segment
 from pinotpy.segment.index import text as text_index
-from pinotpy.segment.index.text import VALUE_GAP, check_text_index, write_text_index
+from pinotpy.segment.index.text import VALUE_GAP, check_text_index, check_text_sizes
+from pinotpy.segment.metadata import ColumnMetadata
 
 SCHEMA = Schema.from_json(
     {
@@ -69,7 +73,8 @@ def expected(rows: list[Any]) -> dict[str, list[tuple[int, int]]]:
     for doc, row in enumerate(rows):
         start = 0
         # Rows without a value hold the default.
-        for value in [row or "null"] if row is None or isinstance(row, str) and row else row or (["null"] if isinstance(row, list) else [""]):
+        values = ["null"] if row is None or row == [] else [row] if isinstance(row, str) else row
+        for value in values:
             for term, position in analyze(value):
                 found[term].append((doc, start + position))
             # One word is put behind the value, to count also the stop words at its end.
@@ -84,7 +89,7 @@ def held(index: TextIndex) -> dict[str, list[tuple[int, int]]]:
     }
 
 
-@pytest.mark.parametrize("num_docs", [0, 1, 400])
+@pytest.mark.parametrize("num_docs", [0, 1, 120])
 @pytest.mark.parametrize("batch_bytes", [64, 4 << 20])
 def test_every_word_stands_at_its_place(num_docs: int, batch_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text_index, "_BATCH_BYTES", batch_bytes)
@@ -92,7 +97,7 @@ def test_every_word_stands_at_its_place(num_docs: int, batch_bytes: int, monkeyp
     types = {name: spec.data_type.arrow if spec.single_value else pa.list_(spec.data_type.arrow) for name, spec in SCHEMA.field_specs.items()}
     batch = pa.record_batch({name: pa.array(values, types[name]) for name, values in rows.items()})
     directory = MemoryDirectory("texts")
-    build_segment_into(directory, SCHEMA, config(), [batch.slice(0, 150), batch.slice(150)], "seg")
+    build_segment_into(directory, SCHEMA, config(), [batch.slice(0, 50), batch.slice(50)], "seg")
     with open_segment(directory) as segment:
         assert segment.column("bare").text_index is None
         for name in INDEXED:
@@ -104,7 +109,7 @@ def test_every_word_stands_at_its_place(num_docs: int, batch_bytes: int, monkeyp
 
 
 def test_terms_are_found_by_their_bytes() -> None:
-    _, index = built(["b a c", "é b"])
+    _, index = kept_index(["b a c", "é b"])
     assert index.num_terms == 3 and index.terms(0, 3).to_pylist() == ["b", "c", "é"]
     assert [index.index_of(term) for term in (b"b", b"\xc3\xa9", b"a", b"d")] == [0, 2, -1, -1]
     assert [index.lower_bound(term) for term in (b"", b"b", b"bb", b"d", b"\xff")] == [0, 0, 1, 2, 3]
@@ -113,16 +118,16 @@ def test_terms_are_found_by_their_bytes() -> None:
 
 @pytest.mark.parametrize(("num_words", "dtype"), [(256, "<u1"), (257, "<u2"), (65_537, "<u4")])
 def test_positions_are_as_narrow_as_the_longest_row_allows(num_words: int, dtype: str) -> None:
-    _, index = built(["b", " ".join(["w"] * num_words)])
+    _, index = kept_index(["b", " ".join(["w"] * num_words)])
     assert index.positions(1).dtype == dtype
     assert index.positions(1).tolist() == list(range(num_words))
 
 
 def test_what_the_format_cannot_hold_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text_index, "_OCCURRENCES_MAX", 3)
-    assert built(["x y", "z"])
+    assert kept_index(["x y", "z"])
     with pytest.raises(DataError, match="'c' has 4 words"):
-        built(["x y", "z z"])
+        kept_index(["x y", "z z"])
 
 
 @pytest.mark.parametrize("index_types", [{"indexType": "TEXT"}, {"indexTypes": ["INVERTED", "TEXT"]}, {"indexes": {"text": {}}}])
@@ -137,35 +142,12 @@ def test_a_text_index_needs_text(index_types: dict[str, Any]) -> None:
 # --- damage --------------------------------------------------------------------------------------------------------
 
 
-class Kept:
-    """The writer's and the reader's side of buffers, in memory."""
-
-    def __init__(self) -> None:
-        self.buffers: dict[str, np.ndarray] = {}
-
-    def append(self, kind: str, *parts: np.ndarray) -> str:
-        self.buffers[kind] = np.concatenate([np.ascontiguousarray(part).view(np.uint8) for part in parts])
-        return kind
-
-    def __contains__(self, kind: str) -> bool:
-        return kind in self.buffers
-
-    def view(self, kind: str, dtype: Any) -> np.ndarray:
-        return self.buffers[kind].view(dtype)
-
-
-def built(texts: list[str]) -> tuple[Kept, TextIndex]:
-    kept = Kept()
-    write_text_index(kept, "c", pa.chunked_array([pa.array(texts, pa.large_binary())]), None, None)  # type: ignore[arg-type]
-    return kept, text_index.MappedTextIndex(kept)  # type: ignore[arg-type]
-
-
 def wrong(what: str, expected: object, found: object) -> SegmentCorruptError:
     return SegmentCorruptError(f"wrong {what}", file="f", expected=expected, found=found)
 
 
-def entry(kind: str, dtype: Any, at: int, value: int) -> Callable[[Kept], None]:
-    def change(kept: Kept) -> None:
+def entry(kind: str, dtype: Any, at: int, value: int) -> Callable[[KeptBuffers], None]:
+    def change(kept: KeptBuffers) -> None:
         kept.view(kind, dtype)[at] = value
 
     return change
@@ -188,10 +170,42 @@ def entry(kind: str, dtype: Any, at: int, value: int) -> Callable[[Kept], None]:
         (entry(layout.TEXT_POSITIONS, np.uint8, 0, 1), "occurrences"),
     ],
 )
-def test_faults_with_right_crcs_are_found(change: Callable[[Kept], None], message: str) -> None:
+def test_faults_with_right_crcs_are_found(change: Callable[[KeptBuffers], None], message: str) -> None:
     # Lists: fox (0, 0) (0, 1) (1, 0); ox (1, 1); yak (2, 0).
-    kept, _ = built(["fox fox", "fox ox", "yak"])
+    kept, _ = kept_index(["fox fox", "fox ox", "yak"])
     check_text_index(kept, 3, wrong)  # type: ignore[arg-type]
     change(kept)
     with pytest.raises(SegmentCorruptError, match=message):
         check_text_index(kept, 3, wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {layout.TEXT_DOCS: None},
+        {layout.TEXT_TERMS_OFFSETS: 0, layout.TEXT_OFFSETS: 0},
+        {layout.TEXT_TERMS_OFFSETS: 14, layout.TEXT_OFFSETS: 14},
+        {layout.TEXT_OFFSETS: 20},
+        {layout.TEXT_DOCS: 18},
+        {layout.TEXT_POSITIONS: 15},
+        {layout.TEXT_POSITIONS: 0},
+    ],
+)
+def test_sizes_that_do_not_fit_together_are_found(change: dict[str, int | None]) -> None:
+    kept, _ = kept_index(["fox fox", "fox ox", "yak"])
+    sizes: dict[str, int] = {kind: buffer.nbytes for kind, buffer in kept.buffers.items()}
+    text, number = column_of("raw"), replace(column_of("raw"), data_type=DataType.INT)
+    check_text_sizes(text, sizes, wrong)
+    check_text_sizes(number, {layout.FORWARD: 12}, wrong)
+    with pytest.raises(SegmentCorruptError, match="text index"):
+        check_text_sizes(number, sizes, wrong)
+    with pytest.raises(SegmentCorruptError, match="text index"):
+        check_text_sizes(text, {kind: size for kind, size in (sizes | change).items() if size is not None}, wrong)
+
+
+def column_of(name: str) -> ColumnMetadata:
+    directory = MemoryDirectory("one")
+    types = {name: spec.data_type.arrow if spec.single_value else pa.list_(spec.data_type.arrow) for name, spec in SCHEMA.field_specs.items()}
+    build_segment_into(directory, SCHEMA, config(), [pa.record_batch({name: pa.array([], kind) for name, kind in types.items()})], "seg")
+    with open_segment(directory) as segment:
+        return segment.column(name).metadata

@@ -3,12 +3,11 @@ tokenizer (Python's re, one text at a time) on random ASCII texts, and that text
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from text_oracle import words_of
 
 from pinotpy.errors import DataError
 from pinotpy.functions.text_analysis import STOP_WORDS, TOKEN_CHARACTERS_MAX, analyze, lower_case, tokenize
@@ -74,21 +73,13 @@ def test_text_that_is_no_utf_8_is_refused() -> None:
         tokenize(np.frombuffer(b"ab\xff", np.uint8), np.array([0, 3]))
 
 
-_WORD = re.compile(r"(?:[A-Za-z0-9_]|(?<=[A-Za-z])[:.'](?=[A-Za-z])|(?<=[0-9])[.,;'](?=[0-9]))+")
-
-
-def by_hand(text: str) -> list[tuple[str, int]]:
-    words = [word.lower() for word in _WORD.findall(text) if word.strip("_")]
-    return [(word, position) for position, word in enumerate(words) if word not in STOP_WORDS]
-
-
 ascii_texts = st.text(st.sampled_from("abTHE019_ .,:;'-+\n"), max_size=30)
 
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(ascii_texts, max_size=8))
 def test_a_batch_of_ascii_texts_is_tokenized_as_by_hand(texts: list[str]) -> None:
-    assert batch(texts) == [by_hand(text) for text in texts]
+    assert batch(texts) == [words_of(text) for text in texts]
 
 
 @settings(max_examples=200, deadline=None)
