@@ -65,7 +65,7 @@ def with_computed_columns(plan: ScanPlan) -> ScanPlan:
     for segment, columns in zip(plan.segments, added, strict=True):
         for call, name in names.items():
             if name not in columns:  # a segment of which nothing is read
-                columns[name] = _made(plan, name, types[call], segment.num_docs, pa.nulls(0), np.zeros(0, np.int64))
+                columns[name] = _made(plan, name, types[call], segment.num_docs, [], np.zeros(0, np.int64))
     return _rewritten(plan, names, types, added)
 
 
@@ -119,7 +119,7 @@ def _on_dictionary(plan: ScanPlan, index: int, call: Call | Literal, name: str, 
     except QueryExecutionError:
         return None
     missing = values.is_null().to_numpy(zero_copy_only=False) if values.null_count else None
-    table, dictionary = _encode(_stored(values, kind), kind)
+    table, dictionary = _encode(_stored(values, kind))
     ids = source.ids()
     column = ComputedColumn(name, kind, segment.num_docs)
     column.put_ids(table[ids], dictionary)
@@ -130,41 +130,69 @@ def _on_dictionary(plan: ScanPlan, index: int, call: Call | Literal, name: str, 
 
 
 def _on_docs(plan: ScanPlan, index: int, call: Call | Literal, name: str, kind: ResultType, docs: Docs) -> ComputedColumn:
+    """Computed in batches, so that the deadline is looked at often; text is encoded batch by batch as well."""
     segment = plan.segments[index]
-    parts = []
+    parts, missing = [], []
     for first in range(0, len(docs), BATCH_DOCS):
         plan.control.check()
-        parts.append(segment_rows(plan.context, segment, docs[first : first + BATCH_DOCS]).evaluate(call))
-    values = parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
-    return _made(plan, name, kind, segment.num_docs, values, docs)
-
-
-def _made(plan: ScanPlan, name: str, kind: ResultType, num_docs: int, values: pa.Array, docs: Docs) -> ComputedColumn:
-    """A column that has `values` at `docs` and nothing of interest elsewhere."""
-    column = ComputedColumn(name, kind, num_docs)
-    missing = values.is_null().to_numpy(zero_copy_only=False) if values.null_count else None
-    if kind.single_value:
-        stored = _stored(values, kind)
-        if column.data_type.stored is StoredType.VAR:
-            ids, dictionary = _encode(stored, kind)
-            column.put_ids(_spread(ids, docs, num_docs), dictionary)
-        else:
-            column.put_values(_spread(stored.to_numpy(zero_copy_only=False), docs, num_docs))
-    else:
-        lists = values if pa.types.is_list(values.type) else pa.array([], pa.list_(column.data_type.arrow))
-        lengths = np.zeros(num_docs, np.int64)
-        lengths[docs] = pc.fill_null(lists.value_lengths(), 0).to_numpy(zero_copy_only=False)
-        flat = _stored(lists.flatten(), kind)
-        if column.data_type.stored is StoredType.VAR:
-            ids, dictionary = _encode(flat, kind)
-            column.put_ids(ids, dictionary)
-        else:
-            column.put_values(np.ascontiguousarray(flat.to_numpy(zero_copy_only=False)))
-        column.put_offsets(lengths)
-    if missing is not None and plan.context.null_handling:
-        column.put_nulls(_spread(missing, docs, num_docs))
+        values = segment_rows(plan.context, segment, docs[first : first + BATCH_DOCS]).evaluate(call)
+        missing.append(values.is_null().to_numpy(zero_copy_only=False) if values.null_count else np.zeros(len(values), np.bool_))
+        parts.append(_Part.of(values, kind))
+    column = _made(plan, name, kind, segment.num_docs, parts, docs)
+    null = np.concatenate(missing)
+    if plan.context.null_handling and null.any():
+        column.put_nulls(_spread(null, docs, segment.num_docs))
     _account(plan, column)
     return column
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Values of a batch of docs: how many each doc has (None: one), and the values in stored form, text as a dictionary."""
+
+    lengths: NDArray[np.int64] | None
+    values: pa.Array
+
+    @staticmethod
+    def of(values: pa.Array, kind: ResultType) -> _Part:
+        lengths = None
+        if not kind.single_value:
+            lengths = pc.fill_null(values.value_lengths(), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+            values = values.flatten()
+        stored = _stored(values, kind)
+        return _Part(lengths, stored.dictionary_encode() if pa.types.is_binary(stored.type) else stored)
+
+
+def _made(plan: ScanPlan, name: str, kind: ResultType, num_docs: int, parts: Sequence[_Part], docs: Docs) -> ComputedColumn:
+    """A column that has the values of `parts` at `docs` and nothing of interest elsewhere."""
+    column = ComputedColumn(name, kind, num_docs)
+    at = docs if kind.single_value else None
+    if column.data_type.stored is StoredType.VAR:
+        ids, dictionary = _united(plan, [part.values for part in parts])
+        column.put_ids(ids if at is None else _spread(ids, at, num_docs), dictionary)
+    else:
+        arrays = [part.values.to_numpy(zero_copy_only=False) for part in parts]
+        values = np.concatenate(arrays) if arrays else np.zeros(0, column.data_type.stored.numpy)
+        column.put_values(values if at is None else _spread(values, at, num_docs))
+    if at is None:
+        lengths = np.zeros(num_docs, np.int64)
+        lengths[docs] = np.concatenate([part.lengths for part in parts if part.lengths is not None] or [np.zeros(0, np.int64)])
+        column.put_offsets(lengths)
+    return column
+
+
+def _united(plan: ScanPlan, parts: Sequence[pa.DictionaryArray]) -> tuple[NDArray[np.uint32], pa.Array]:
+    """Dict ids and the sorted distinct values of dictionaries of their own."""
+    if not parts:
+        return np.zeros(0, np.uint32), pa.array([], pa.binary())
+    ranks, dictionary = _encode(pa.concat_arrays([part.dictionary for part in parts]))
+    ids, first = [], 0
+    for part in parts:
+        plan.control.check()
+        own = ranks[first : first + len(part.dictionary)]
+        first += len(part.dictionary)
+        ids.append(own[part.indices.to_numpy(zero_copy_only=False)])
+    return np.concatenate(ids), dictionary
 
 
 def _account(plan: ScanPlan, column: ComputedColumn) -> None:
@@ -191,7 +219,7 @@ def _stored(values: pa.Array, kind: ResultType) -> pa.Array:
     return pc.fill_null(stored, pa.scalar(default_null_value(data_type, FieldType.DIMENSION), arrow)) if stored.null_count else stored
 
 
-def _encode(values: pa.Array, kind: ResultType) -> tuple[NDArray[np.uint32], pa.Array]:
+def _encode(values: pa.Array) -> tuple[NDArray[np.uint32], pa.Array]:
     """Dict ids and the sorted distinct values; −0.0 is 0.0 and NaN one value, last."""
     if pa.types.is_floating(values.type):
         plain = values.to_numpy(zero_copy_only=False) + values.type.to_pandas_dtype()(0)
