@@ -181,7 +181,9 @@ def test_an_answer_that_drips_is_given_up_when_the_time_is_up() -> None:
 
     def drip(peer: socket.socket) -> None:
         peer.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n")
-        while not stop.wait(0.02):
+        for _ in range(200):
+            if stop.wait(0.02):
+                break
             peer.sendall(b" ")
 
     with RawBroker(drip) as broker, connect(broker=broker.url, timeout_s=0.3) as connection:
