@@ -14,8 +14,19 @@ import pyarrow.compute as pc
 
 from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError, QueryExecutionError
-from pinotpy.functions.scalar.spec import Bound, Example, Operand, ScalarFunction
-from pinotpy.functions.scalar.text_arguments import NUMBER, TEXT, in_basic_plane, is_ascii, java_length, java_slice, text_bound, text_function
+from pinotpy.functions.scalar.spec import MANY, Bound, Example, Operand, ScalarFunction, Value
+from pinotpy.functions.scalar.text_arguments import (
+    NUMBER,
+    TEXT,
+    argument,
+    expect_single_texts,
+    in_basic_plane,
+    is_ascii,
+    java_length,
+    java_slice,
+    text_bound,
+    text_function,
+)
 from pinotpy.pql.ast import Dialect
 
 _BLANKS: Final = "".join(chr(code) for code in range(0x21))  # what String.trim takes off
@@ -37,12 +48,27 @@ def _fast_length(values: pa.Array, constants: Sequence[Any]) -> pa.Array | None:
 # --- joining -----------------------------------------------------------------------------------------------------------
 
 
-def _concat(left: str, right: str, separator: str = "") -> str:
-    return f"{left}{separator}{right}"
+def _bind_concat(operands: Sequence[Operand], dialect: Dialect) -> Bound:
+    """concat(a, b), or concat(a, b, separator)."""
+    return _join("concat", operands, dialect, lambda parts: [*parts[:2], parts[2] if len(parts) > 2 else ""])
 
 
-def _concat_ws(separator: str, *parts: str) -> str:
-    return separator.join(parts)
+def _bind_concat_ws(operands: Sequence[Operand], dialect: Dialect) -> Bound:
+    return _join("concatws", operands, dialect, lambda parts: [*parts[1:], parts[0]])
+
+
+def _join(name: str, operands: Sequence[Operand], dialect: Dialect, arrange: Callable[[list[Value]], list[Any]]) -> Bound:
+    """`arrange` puts the separator last, where Arrow's kernel takes it."""
+    expect_single_texts(operands, name)
+
+    def evaluate(values: Sequence[Value]) -> pa.Array:
+        parts = [argument(value, operand, TEXT, dialect) for value, operand in zip(values, operands, strict=True)]
+        try:
+            return pc.binary_join_element_wise(*arrange(parts))
+        except (pa.ArrowInvalid, pa.ArrowCapacityError) as error:
+            raise QueryExecutionError(f"{name.upper()} failed: {error}") from error
+
+    return Bound(DataType.STRING, evaluate)
 
 
 # --- parts -------------------------------------------------------------------------------------------------------------
@@ -164,24 +190,23 @@ FUNCTIONS = (
         Example("reverse('abc')", "cba"),
         fast=lambda values, _: pc.utf8_reverse(values),
     ),
-    text_function(
+    ScalarFunction(
         "concat",
         "CONCAT(a, b[, separator])",
         "Both texts, with the separator between them.",
-        (TEXT, TEXT, TEXT),
-        _concat,
-        Example("concat('a', i, '-')", "a-7"),
-        Example("concat(s, '!')", "Hello, World!"),
-        least=2,
+        _bind_concat,
+        (Example("concat('a', i, '-')", "a-7"), Example("concat(s, '!')", "Hello, World!")),
+        2,
+        3,
     ),
-    text_function(
+    ScalarFunction(
         "concatws",
         "CONCATWS(separator, a, …)",
         "All texts, with the separator between them.",
-        (TEXT,) * 64,
-        _concat_ws,
-        Example("concat_ws('-', 'a', i, b)", "a-7-1"),
-        least=2,
+        _bind_concat_ws,
+        (Example("concat_ws('-', 'a', i, b)", "a-7-1"),),
+        2,
+        MANY,
     ),
     ScalarFunction(
         "substr",

@@ -71,6 +71,13 @@ def java_position(text: str, code_point_position: int) -> int:
 # --- binding -------------------------------------------------------------------------------------------------------------
 
 
+def expect_single_texts(operands: Sequence[Operand], function: str) -> None:
+    """Raise QueryExecutionError if an argument is multi-valued: the reference finds this out while it reads rows, 200 in both dialects."""
+    for operand in operands:
+        if not operand.single_value:
+            raise QueryExecutionError(f"{function.upper()} takes single values, found {operand.name}")
+
+
 def text_bound(
     name: str,
     operands: Sequence[Operand],
@@ -88,10 +95,7 @@ def text_bound(
         compute: of one row's arguments as str, int and bytes; called once for each distinct combination.
         fast: of the first argument's array and the other arguments, all constants; gives None where it does not apply.
     """
-    for operand in operands:
-        if not operand.single_value:
-            # The reference finds this out while it reads rows: 200 in both dialects.
-            raise QueryExecutionError(f"{name.upper()} takes single values, found {operand.name}")
+    expect_single_texts(operands, name)
     for operand, kind in zip(operands, kinds, strict=False):
         if kind == NUMBER and operand.literal is not None:
             constant_int(operand, "number", name)
@@ -102,7 +106,7 @@ def text_bound(
     arrow = data_type.arrow if single_value else pa.list_(data_type.arrow)
 
     def evaluate(values: Sequence[Value]) -> pa.Array:
-        taken = [_argument(value, operand, kind, dialect) for value, operand, kind in zip(values, operands, kinds, strict=False)]
+        taken = [argument(value, operand, kind, dialect) for value, operand, kind in zip(values, operands, kinds, strict=False)]
         try:
             if is_fast and fast is not None and isinstance(taken[0], pa.Array):
                 found = fast(taken[0], constants)
@@ -121,7 +125,8 @@ def _constant(operand: Operand, kind: str, name: str) -> Any:
     return constant_int(operand, "number", name) if kind == NUMBER else constant_text(operand, "text", name)
 
 
-def _argument(value: Value, operand: Operand, kind: str, dialect: Dialect) -> Value:
+def argument(value: Value, operand: Operand, kind: str, dialect: Dialect) -> Value:
+    """An argument as text, LONG or BYTES."""
     if kind == NUMBER:
         return longs(value, operand.data_type)
     if kind == BYTES:
@@ -142,19 +147,18 @@ def map_rows(values: Sequence[Value], function: Compute, arrow: pa.DataType) -> 
     """function(one value of each argument), called once for every distinct combination."""
     encoded = [value.dictionary_encode() if isinstance(value, pa.Array) else value for value in values]
     arrays = [value for value in encoded if isinstance(value, pa.Array)]
-    codes = np.zeros(length_of(values), np.int64)
-    for array in arrays:
-        _, codes = np.unique(codes * max(len(array.dictionary), 1) + array.indices.to_numpy(), return_inverse=True)
-    # The first row of each combination stands for it.
-    combinations, first = np.unique(codes, return_index=True)
-    columns = []
-    for value in encoded:
-        if isinstance(value, pa.Array):
-            columns.append(value.dictionary.take(value.indices.take(pa.array(first))).to_pylist())
-        else:
-            columns.append([value.as_py()] * len(combinations))
-    results = pa.array([function(*row) for row in zip(*columns, strict=True)], arrow)
-    return results.take(pa.array(codes))
+    if len(arrays) == 1:
+        count, codes = len(arrays[0].dictionary), arrays[0].indices
+        chosen = {id(arrays[0]): arrays[0].dictionary}
+    else:
+        combined = np.zeros(length_of(values), np.int64)
+        for array in arrays:
+            _, combined = np.unique(combined * max(len(array.dictionary), 1) + array.indices.to_numpy(), return_inverse=True)
+        _, first = np.unique(combined, return_index=True)  # a row of each combination
+        count, codes = len(first), pa.array(combined)
+        chosen = {id(array): array.dictionary.take(array.indices.take(pa.array(first))) for array in arrays}
+    columns = [chosen[id(value)].to_pylist() if id(value) in chosen else [value.as_py()] * count for value in encoded]
+    return pa.array([function(*row) for row in zip(*columns, strict=True)], arrow).take(codes)
 
 
 def text_function(

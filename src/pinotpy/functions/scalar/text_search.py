@@ -15,7 +15,7 @@ from pinotpy.functions.patterns import like_pattern, regexp_pattern
 from pinotpy.functions.scalar.arguments import constant_int, constant_text, map_distinct, texts
 from pinotpy.functions.scalar.conversions import on_array
 from pinotpy.functions.scalar.spec import Bound, Example, Operand, ScalarFunction, Value
-from pinotpy.functions.scalar.text_arguments import NUMBER, TEXT, is_ascii, java_length, java_position, text_function
+from pinotpy.functions.scalar.text_arguments import NUMBER, TEXT, expect_single_texts, is_ascii, java_length, java_position, text_function
 from pinotpy.pql.ast import Dialect
 
 _JAVA_REPLACEMENT = re.compile(r"\\(.)|\$(\d)|(\\|\$)", re.DOTALL)
@@ -52,14 +52,8 @@ def _hamming_distance(left: str, right: str) -> int:
 # --- patterns ----------------------------------------------------------------------------------------------------------
 
 
-def _expect_text(operands: Sequence[Operand], function: str) -> None:
-    for operand in operands:
-        if not operand.single_value:
-            raise QueryExecutionError(f"{function.upper()} takes single values, found {operand.name}")
-
-
 def _bind_regexp_like(operands: Sequence[Operand], dialect: Dialect) -> Bound:
-    _expect_text(operands, "regexp_like")
+    expect_single_texts(operands, "regexp_like")
     source = operands[0].data_type
     flag = constant_text(operands[2], "flag", "REGEXP_LIKE") if len(operands) == 3 else "i" if dialect is Dialect.PQL else "c"
     if flag not in ("i", "c"):
@@ -69,7 +63,7 @@ def _bind_regexp_like(operands: Sequence[Operand], dialect: Dialect) -> Bound:
 
 
 def _bind_like(operands: Sequence[Operand], dialect: Dialect) -> Bound:
-    _expect_text(operands, "like")
+    expect_single_texts(operands, "like")
     source = operands[0].data_type
     escape = constant_text(operands[2], "escape", "LIKE") if len(operands) == 3 else "\\"
     pattern = like_pattern(constant_text(operands[1], "pattern", "LIKE"), ignore_case=True, escape=escape)
@@ -77,7 +71,7 @@ def _bind_like(operands: Sequence[Operand], dialect: Dialect) -> Bound:
 
 
 def _bind_extract(operands: Sequence[Operand], dialect: Dialect) -> Bound:
-    _expect_text(operands, "regexpextract")
+    expect_single_texts(operands, "regexpextract")
     source = operands[0].data_type
     pattern = regexp_pattern(constant_text(operands[1], "pattern", "REGEXPEXTRACT"), ignore_case=False)
     group = constant_int(operands[2], "group", "REGEXPEXTRACT") if len(operands) > 2 else 0
@@ -93,7 +87,7 @@ def _bind_extract(operands: Sequence[Operand], dialect: Dialect) -> Bound:
 
 
 def _bind_replace(operands: Sequence[Operand], dialect: Dialect) -> Bound:
-    _expect_text(operands, "regexpreplace")
+    expect_single_texts(operands, "regexpreplace")
     source = operands[0].data_type
     pattern = regexp_pattern(constant_text(operands[1], "pattern", "REGEXPREPLACE"), ignore_case=False)
     written = constant_text(operands[2], "replacement", "REGEXPREPLACE")
