@@ -1,28 +1,14 @@
 """The fields that a text of a date names, put together to a wall clock: by their size, the largest first.
 
 Every field is set on what the larger ones made, as Joda does: 2014 and week 5 is week 5 of 2014, and where a text says
-more than is needed ("Mon Jan 01 2014") the smallest field counts.
+more than is needed ("Mon Jan 01 2014") the smallest field counts. One text at a time, so all of this is on plain integers.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-import numpy as np
-
-from pinotpy.functions.civil_time import (
-    DAY_MS,
-    HOUR_MS,
-    MINUTE_MS,
-    SECOND_MS,
-    add_units,
-    day_of_week,
-    day_of_year,
-    days_of_months,
-    floor_days,
-    week_of_year,
-    year_month_day,
-)
+from pinotpy.functions.civil_time import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
 
 # letter → (rank: larger fields come first, Joda's name, least value, greatest value)
 FIELDS: Final = {
@@ -46,45 +32,48 @@ FIELDS: Final = {
     "S": (13, "millisOfSecond", 0, 999),
 }
 _DAY_RANKS: Final = range(3, 8)  # if the largest field is one of these, the year is 2000
-_SMALLEST_UNIT: Final = {"y": "YEAR", "Y": "YEAR", "M": "MONTH", "w": "WEEK"}  # what is left of smaller fields is dropped at first
+_PLAIN: Final = frozenset("yMdHmsS")
 
 
-class Fields:
-    """Values by letter; of a letter that comes twice the last one counts."""
+def local_millis(named: dict[str, int]) -> int:
+    """Milliseconds of the wall clock since 1970-01-01T00:00; raises ValueError for a value out of its range."""
+    for letter, value in named.items():
+        _, name, low, high = FIELDS[letter]
+        _check(name, value, low, high)
+    values = _with_year(named)
+    if values.keys() <= _PLAIN:
+        return _plain_millis(values)
+    clock = _WallClock()
+    order = sorted(values, key=lambda letter: FIELDS[letter][0])
+    for letter in order:
+        clock.set(letter, values[letter])
+        clock.floor(letter)
+    for letter in order:
+        clock.set(letter, values[letter])
+    clock.floor(order[-1])
+    return clock.days * DAY_MS + clock.of_day
 
-    def __init__(self) -> None:
-        self._values: dict[str, int] = {}
 
-    def set(self, letter: str, value: int) -> None:
-        self._values[letter] = value
+def _with_year(named: dict[str, int]) -> dict[str, int]:
+    values = dict(named)
+    era, century, of_era = values.pop("G", 1), values.pop("C", None), values.pop("Y", None)
+    if of_era is None and century is not None:
+        of_era = century * 100 + values.pop("y", 0) % 100
+    if of_era is None and era == 0 and "y" in values:
+        of_era = values.pop("y")
+    if of_era is not None:
+        values["y"] = of_era if era else 1 - of_era
+    if values and min(FIELDS[letter][0] for letter in values) in _DAY_RANKS:
+        values["y"] = 2000
+    return values
 
-    def local_millis(self) -> int:
-        """Milliseconds of the wall clock since 1970-01-01T00:00; raises ValueError for a value out of its range."""
-        for letter, value in self._values.items():
-            _, name, low, high = FIELDS[letter]
-            _check(name, value, low, high)
-        values = self._with_year()
-        clock = _WallClock()
-        order = sorted(values, key=lambda letter: FIELDS[letter][0])
-        for letter in order:
-            clock.set(letter, values[letter])
-            clock.floor(letter)
-        for letter in order:
-            clock.set(letter, values[letter])
-        return clock.days * DAY_MS + clock.of_day
 
-    def _with_year(self) -> dict[str, int]:
-        values = dict(self._values)
-        era, century, of_era = values.pop("G", 1), values.pop("C", None), values.pop("Y", None)
-        if of_era is None and century is not None:
-            of_era = century * 100 + values.pop("y", 0) % 100
-        if of_era is None and era == 0 and "y" in values:
-            of_era = values.pop("y")
-        if of_era is not None:
-            values["y"] = of_era if era else 1 - of_era
-        if values and min(FIELDS[letter][0] for letter in values) in _DAY_RANKS:
-            values["y"] = 2000
-        return values
+def _plain_millis(values: dict[str, int]) -> int:
+    year, month, day = values.get("y", 1970), values.get("M", 1), values.get("d", 1)
+    if day > 28:
+        _check("dayOfMonth", day, 1, _month_length(year, month))
+    clock = values.get("H", 0) * HOUR_MS + values.get("m", 0) * MINUTE_MS + values.get("s", 0) * SECOND_MS + values.get("S", 0)
+    return (_days(year, month) + day - 1) * DAY_MS + clock
 
 
 def _check(name: str, value: int, low: int, high: int) -> None:
@@ -92,10 +81,43 @@ def _check(name: str, value: int, low: int, high: int) -> None:
         raise ValueError(f"Value {value} for {name} must be in the range [{low},{high}]")
 
 
+# --- the calendar of civil_time.py, of single dates ------------------------------------------------------------------------
+
+
+def _days(year: int, month: int) -> int:
+    """Days since 1970-01-01 of the first of a month; months beyond 1..12 belong to the years before and after."""
+    year, month = year + (month - 3) // 12, (month - 3) % 12  # years from March, so that leap days come last
+    return 365 * year + year // 4 - year // 100 + year // 400 + (153 * month + 2) // 5 - 719_468
+
+
+def _month_length(year: int, month: int) -> int:
+    return _days(year, month + 1) - _days(year, month)
+
+
+def _date(days: int) -> tuple[int, int, int]:
+    """(year, month, day)."""
+    year = days * 400 // 146_097 + 1970  # at most one off
+    year += days >= _days(year + 1, 1)
+    year -= days < _days(year, 1)
+    month = (days - _days(year, 1)) // 32 + 1  # at most one too early
+    month += days >= _days(year, month + 1)
+    return year, month, days - _days(year, month) + 1
+
+
+def _weekday(days: int) -> int:
+    return (days + 3) % 7 + 1
+
+
 def _week_one(year: int) -> int:
-    """Monday of the first week, in days since 1970-01-01."""
-    fourth_of_january = days_of_months(np.array([(year - 1970) * 12])) + 3
-    return int(floor_days("WEEK", fourth_of_january)[0])
+    """Monday of the first week: the one with January 4th."""
+    fourth = _days(year, 1) + 3
+    return fourth - _weekday(fourth) + 1
+
+
+def _week(days: int) -> tuple[int, int]:
+    """(week-based year, week)."""
+    year = _date(days - _weekday(days) + 4)[0]
+    return year, (days - _week_one(year)) // 7 + 1
 
 
 def _weeks(year: int) -> int:
@@ -110,64 +132,58 @@ class _WallClock:
         self.of_day = 0
 
     def floor(self, letter: str) -> None:
-        """Forget what is smaller than this field."""
-        if letter in "yYM":
-            self.days = int(floor_days(_SMALLEST_UNIT[letter], np.array([self.days]))[0])
-        elif letter == "x":
-            self.days -= 7 * (self._week()[1] - 1) + int(day_of_week(np.array([self.days]))[0]) - 1
-        elif letter == "w":
-            self.days = int(floor_days("WEEK", np.array([self.days]))[0])
+        """Forget what is smaller than this field of a date."""
+        year, month, _ = _date(self.days)
+        match letter:
+            case "y":
+                self.days = _days(year, 1)
+            case "x":
+                self.days = _week_one(_week(self.days)[0])
+            case "M":
+                self.days = _days(year, month)
+            case "w":
+                self.days -= _weekday(self.days) - 1
 
     def set(self, letter: str, value: int) -> None:
         """Set a field and keep the others."""
-        if FIELDS[letter][0] < 8:
+        if FIELDS[letter][0] < FIELDS["a"][0]:
             self._set_date(letter, value)
             return
         hour = self.of_day // HOUR_MS
         match letter:
             case "a":
-                hour, size, old = value * 12, HOUR_MS, hour // 12 * 12
+                new, old, size = value * 12, hour // 12 * 12, HOUR_MS
             case "H" | "k":
-                hour, size, old = value % 24, HOUR_MS, hour
+                new, old, size = value % 24, hour, HOUR_MS
             case "K" | "h":
-                hour, size, old = value % 12, HOUR_MS, hour % 12
+                new, old, size = value % 12, hour % 12, HOUR_MS
             case "m":
-                hour, size, old = value, MINUTE_MS, self.of_day // MINUTE_MS % 60
+                new, old, size = value, self.of_day // MINUTE_MS % 60, MINUTE_MS
             case "s":
-                hour, size, old = value, SECOND_MS, self.of_day // SECOND_MS % 60
+                new, old, size = value, self.of_day // SECOND_MS % 60, SECOND_MS
             case _:
-                hour, size, old = value, 1, self.of_day % 1000
-        self.of_day += (hour - old) * size
+                new, old, size = value, self.of_day % SECOND_MS, 1
+        self.of_day += (new - old) * size
 
     def _set_date(self, letter: str, value: int) -> None:
-        days = np.array([self.days])
-        year, month, day = (int(part[0]) for part in year_month_day(days))
+        year, month, day = _date(self.days)
+        weekyear, week = _week(self.days)
+        weekday = _weekday(self.days)
         match letter:
             case "y":
-                self._add("MONTH", 12 * (value - year))
+                self.days = _days(value, month) + min(day, _month_length(value, month)) - 1
             case "x":
-                week = min(self._week()[1], _weeks(value))
-                self.days = _week_one(value) + 7 * (week - 1) + int(day_of_week(days)[0]) - 1
+                self.days = _week_one(value) + 7 * (min(week, _weeks(value)) - 1) + weekday - 1
             case "M":
-                self._add("MONTH", value - month)
+                self.days = _days(year, value) + min(day, _month_length(year, value)) - 1
             case "w":
-                weekyear, week = self._week()
                 _check("weekOfWeekyear", value, 1, _weeks(weekyear))
                 self.days += 7 * (value - week)
             case "D":
-                first = floor_days("YEAR", days)
-                _check("dayOfYear", value, 1, int(floor_days("YEAR", first + 370)[0] - first[0]))
-                self.days += value - int(day_of_year(days)[0])
+                _check("dayOfYear", value, 1, _days(year + 1, 1) - _days(year, 1))
+                self.days = _days(year, 1) + value - 1
             case "d":
-                first = floor_days("MONTH", days)
-                _check("dayOfMonth", value, 1, int(floor_days("MONTH", first + 31)[0] - first[0]))
+                _check("dayOfMonth", value, 1, _month_length(year, month))
                 self.days += value - day
             case _:
-                self.days += value - int(day_of_week(days)[0])
-
-    def _week(self) -> tuple[int, int]:
-        year, week = week_of_year(np.array([self.days]))
-        return int(year[0]), int(week[0])
-
-    def _add(self, unit: str, amount: int) -> None:
-        self.days = int(add_units(unit, np.array([amount]), np.array([self.days * DAY_MS]))[0]) // DAY_MS
+                self.days += value - weekday

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from pinotpy.errors import QueryExecutionError
 from pinotpy.functions.civil_time import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, Longs, days_of_months
-from pinotpy.functions.date_fields import FIELDS, Fields
+from pinotpy.functions.date_fields import local_millis
 from pinotpy.functions.date_patterns import DAYS, ERAS, HALVES, MONTHS, Piece, pattern_pieces
 from pinotpy.functions.time_zones import UTC, TimeZone, find_time_zone
 
@@ -175,9 +175,20 @@ def _read_each(pieces: tuple[Piece, ...], texts: pa.Array, zone: TimeZone) -> Lo
     """The distinct texts, one at a time."""
     encoded = texts.dictionary_encode()
     reader = _Reader(pieces)
-    found = np.array([reader.read(text, zone) for text in encoded.dictionary.to_pylist()], np.int64)
-    instants: Longs = found.take(encoded.indices.to_numpy())
-    return instants
+    found = [reader.read(text) for text in encoded.dictionary.to_pylist()]
+    local = np.array([entry.local for entry in found], np.int64)
+    instants = local.copy()
+    own = np.array([entry.offset_ms is not None or entry.zone is not None for entry in found], np.bool_)
+    if not own.all():
+        instants[~own] = _instants(local[~own], zone, encoded.dictionary.filter(pa.array(~own)))
+    for row in np.flatnonzero(own).tolist():
+        offset_ms, named = found[row].offset_ms, found[row].zone
+        if offset_ms is not None:
+            instants[row] -= offset_ms
+        elif named is not None:
+            instants[row] = _instants(local[row : row + 1], named, encoded.dictionary.slice(row, 1))[0]
+    spread: Longs = instants.take(encoded.indices.to_numpy())
+    return spread
 
 
 class _Mismatch(Exception):
@@ -191,7 +202,8 @@ class _Mismatch(Exception):
 class _Found:
     """What a text holds: values by letter, and an offset or zone if it names one."""
 
-    values: Fields
+    values: dict[str, int]
+    local: int = 0
     offset_ms: int | None = None
     zone: TimeZone | None = None
 
@@ -204,9 +216,9 @@ class _Reader:
         # Joda: two digits mean the year within 50 years of the one 30 years ago.
         self.pivot = datetime.now(PYTHON_UTC).year - 30
 
-    def read(self, text: str, zone: TimeZone) -> int:
-        """Milliseconds since the epoch; raises QueryExecutionError."""
-        found = _Found(Fields())
+    def read(self, text: str) -> _Found:
+        """What a text says, its wall clock in milliseconds as `local`; raises QueryExecutionError."""
+        found = _Found({})
         at = 0
         try:
             for piece, step in self.steps:
@@ -216,12 +228,10 @@ class _Reader:
         except _Mismatch as mismatch:
             raise QueryExecutionError(_mismatch_text(text, mismatch.place)) from None
         try:
-            local = found.values.local_millis()
+            found.local = local_millis(found.values)
         except ValueError as error:
             raise QueryExecutionError(f'Cannot parse "{text[:60]}": {error}') from None
-        if found.offset_ms is not None:
-            return local - found.offset_ms
-        return int(_instants(np.array([local]), found.zone or zone, pa.array([text]))[0])
+        return found
 
     def literal(self, piece: Piece, text: str, at: int, found: _Found) -> int:
         if text[at : at + len(piece.text)].lower() != piece.text.lower():
@@ -240,7 +250,7 @@ class _Reader:
             negative = text[at] == "-"
             at += 1
         end = _digits_end(text, at, limit)
-        found.values.set(piece.letter, -int(text[at:end]) if negative else int(text[at:end]))
+        found.values[piece.letter] = -int(text[at:end]) if negative else int(text[at:end])
         return end
 
     def short_year(self, piece: Piece, text: str, at: int, found: _Found) -> int:
@@ -254,12 +264,12 @@ class _Reader:
             value += low - low % 100 + (100 if value < low % 100 else 0)
         elif piece.before_digits:
             raise _Mismatch(at)
-        found.values.set(piece.letter, -value if signed and text[at] == "-" else value)
+        found.values[piece.letter] = -value if signed and text[at] == "-" else value
         return end
 
     def fraction(self, piece: Piece, text: str, at: int, found: _Found) -> int:
         end = _digits_end(text, at, piece.length)
-        found.values.set("S", int(text[at:end][:3].ljust(3, "0")))
+        found.values["S"] = int(text[at:end][:3].ljust(3, "0"))
         return end
 
     def word(self, piece: Piece, text: str, at: int, found: _Found) -> int:
@@ -272,7 +282,7 @@ class _Reader:
                         best, index = len(form), i
         if not best:
             raise _Mismatch(at)
-        found.values.set("e" if piece.letter == "E" else piece.letter, index + first)
+        found.values["e" if piece.letter == "E" else piece.letter] = index + first
         return at + best
 
     def zone_name(self, piece: Piece, text: str, at: int, found: _Found) -> int:
@@ -350,6 +360,3 @@ def _mismatch_text(text: str, place: int) -> str:
     if place >= len(text):
         return f'Invalid format: "{shown}" is too short'
     return f'Invalid format: "{shown}" is malformed at "{shown[place:]}"'
-
-
-assert all(letter in FIELDS for letter in _FIXED)
