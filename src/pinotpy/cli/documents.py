@@ -10,6 +10,7 @@ from pinotpy.config.document import parse_json
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig, check_against_schema
 from pinotpy.errors import Fault, InvalidConfigError, UserError
+from pinotpy.ingest.transform_checks import check_expressions
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,7 @@ def read_documents(schema_file: Path | None, table_config_file: Path | None) -> 
             table_config = TableConfig.from_json(_text(table_config_file))
             if schema is not None:
                 check_against_schema(table_config, schema)
+                check_expressions(schema, table_config)
         except InvalidConfigError as error:
             faults += _in_file(error, table_config_file)
     return Documents(schema, table_config, tuple(faults))

@@ -9,6 +9,7 @@ from pinotpy.controller.assignment.candidates import check_enough, rotated_candi
 from pinotpy.controller.assignment.replica_group import deal_groups
 from pinotpy.controller.catalog import Catalog
 from pinotpy.errors import UserError
+from pinotpy.ingest.transform_checks import check_expressions
 from pinotpy.names import TableType
 
 
@@ -16,7 +17,7 @@ def check_table(catalog: Catalog, config: TableConfig) -> Schema:
     """Return the table's schema if the config can work here.
 
     Raises:
-        InvalidConfigError: the schema contradicts it, with every fault.
+        InvalidConfigError: the schema contradicts it, or expressions cannot be evaluated, with every fault.
         UserError: no schema, too few instances, or the other half of the table uses another time column.
     """
     name = config.name_with_type
@@ -24,6 +25,7 @@ def check_table(catalog: Catalog, config: TableConfig) -> Schema:
     if found is None:
         raise UserError(f"Failed to find schema for table: {name}; add a schema named '{config.raw_table_name}' first", table=name)
     check_against_schema(config, found.schema)
+    check_expressions(found.schema, config)
     _check_other_half(catalog, config)
     if not broker_candidates(catalog, config):
         raise UserError(f"Failed to find instances with tag: {config.tenants.broker_tag} for table: {name}", table=name)

@@ -78,3 +78,14 @@ def test_adding_refuses_what_validating_refuses_before_anything_is_sent(tmp_path
         ended = pinotpy(*arguments, *nobody)
         assert ended.status == 1 and words in ended.err and "127.0.0.1" not in ended.err, ended.err
     assert "127.0.0.1" in pinotpy("add-schema", "--schema-file", schema, *nobody).err, "a good one is sent"
+
+
+def test_expressions_of_both_documents_are_checked_with_their_functions(tmp_path: Path, pinotpy: Any) -> None:
+    dimensions = [{"name": "a", "dataType": "STRING"}, {"name": "b", "dataType": "STRING", "transformFunction": "Groovy({a}, a)"}]
+    schema = write(tmp_path / "s.json", {"schemaName": "t", "dimensionFieldSpecs": dimensions})
+    config = write(tmp_path / "t.json", {**CONFIG, "ingestionConfig": {"filterConfig": {"filterFunction": "no_such_thing(a) > 3"}}})
+    ended = pinotpy("validate-config", "--schema-file", schema, "--table-config-file", config, "--json")
+    assert {(fault["path"], fault["found"]) for fault in ended.document["faults"]} == {
+        ("$.b.transformFunction", "'Groovy({a}, a)'"),
+        ("$.ingestionConfig.filterConfig.filterFunction", "function 'nosuchthing', which there is not"),
+    }

@@ -131,3 +131,14 @@ def test_each_daemon_reads_the_list_from_its_own_config(role: type[Settings], tm
     assert load_settings(role, document, environment={}).model_dump()["user_functions"] == ("geo:haversine",)
     assert load_settings(role, environment={"PINOTPY_USER_FUNCTIONS": "a:b"}).model_dump()["user_functions"] == ("a:b",)
     assert load_settings(role, environment={}).model_dump()["user_functions"] == ()
+
+
+def test_the_function_of_the_manual_loads_as_the_manual_says(site: Site) -> None:
+    manual = (Path(__file__).resolve().parents[4] / "docs" / "user-functions.md").read_text("utf-8")
+    code = manual.split("```python\n")[1].split("```")[0]
+    (announced,) = [line.split(" = ")[1].strip('"') for line in manual.splitlines() if line.startswith("haversine = ")]
+    site.module("geo_functions", code)
+    site.package("geo-functions", {"haversine": announced})
+    assert names("haversine") == ["haversine"]
+    (summary,) = [function.summary for function in spec.user_functions().values()]
+    assert summary == "Distance of two places on the globe in km."
