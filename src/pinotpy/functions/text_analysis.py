@@ -91,7 +91,7 @@ def tokenize(data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> Tokens:
         terms, texts = terms.filter(pa.array(solid)), texts[solid]
     counts = np.bincount(texts, minlength=len(starts)) if len(starts) else np.zeros(0, np.int64)
     positions = np.arange(len(texts)) - np.repeat(np.cumsum(counts) - counts, counts)
-    wanted = pc.invert(pc.is_in(terms, value_set=pa.array([word.encode() for word in STOP_WORDS], pa.large_binary())))
+    wanted = pc.invert(pc.is_in(terms, value_set=_stop_words()))
     mask = np.asarray(wanted.to_numpy(zero_copy_only=False), np.bool_)
     return Tokens(terms.filter(wanted), texts[mask], positions[mask], counts)
 
@@ -223,6 +223,11 @@ def _cut(begins: NDArray[np.int64], lengths: NDArray[np.int64]) -> tuple[NDArray
     number = np.arange(int(pieces.sum())) - np.repeat(np.cumsum(pieces) - pieces, pieces)
     done = number * TOKEN_CHARACTERS_MAX
     return np.repeat(begins, pieces) + done, np.minimum(np.repeat(lengths, pieces) - done, TOKEN_CHARACTERS_MAX)
+
+
+@cache
+def _stop_words() -> pa.Array:
+    return pa.array([word.encode() for word in STOP_WORDS], pa.large_binary())
 
 
 # --- tables --------------------------------------------------------------------------------------------------------

@@ -30,6 +30,8 @@ from pinotpy.functions.text_analysis import analyze, lower_case
 
 TEXT_QUERY_BYTES_MAX: Final = 16_384
 TEXT_QUERY_DEPTH_MAX: Final = 200
+# Words and clauses of one search text; Lucene's limit for a boolean query.
+TEXT_QUERY_CLAUSES_MAX: Final = 1024
 FUZZY_EDITS_MAX: Final = 2
 SLOP_MAX: Final = 1 << 30
 
@@ -160,6 +162,7 @@ class _Parser:
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 0
+        self._num_clauses = 0
 
     def query(self, depth: int) -> TextQuery | None:
         """Clauses up to the end or a closing parenthesis."""
@@ -169,6 +172,7 @@ class _Parser:
         join = _Join.NONE
         while True:
             mark = self._mark()
+            self._count(1)
             found = self._clause(depth)
             _add(clauses, join, mark, found)
             if self.at_end() or self._text[self._at] == ")":
@@ -182,6 +186,13 @@ class _Parser:
     def error(self, expected: str) -> QueryExecutionError:
         found = f"'{self._text[self._at : self._at + 20]}'" if self._at < len(self._text) else "the end"
         return QueryExecutionError(f"the search text '{self._text[:200]}' cannot be read at character {self._at}: expected {expected}, found {found}")
+
+    def _count(self, more: int) -> None:
+        self._num_clauses += more
+        if self._num_clauses > TEXT_QUERY_CLAUSES_MAX:
+            raise QueryExecutionError(
+                f"a search text may have at most {TEXT_QUERY_CLAUSES_MAX} words and clauses, found more at character {self._at}: shorten it"
+            )
 
     def _skip_blanks(self) -> None:
         self._at = self._position_after(_BLANKS)
@@ -264,7 +275,13 @@ class _Parser:
             return Prefix(lower_case(_plain(word[:-1]))) if wildcards == [len(word) - 1] and word[-1] == "*" else _wildcard_query(word, wildcards[0])
         edits = self._edits(len(_plain(word)))
         text = _plain(word)
-        return _analyzed(text) if edits is None else Fuzzy(lower_case(text), edits)
+        if edits is not None:
+            return Fuzzy(lower_case(text), edits)
+        terms = [Term(term) for term, _ in analyze(text)]
+        if len(terms) < 2:
+            return terms[0] if terms else None
+        self._count(len(terms) - 1)
+        return Clauses(optional=tuple(terms))
 
     def _no_field(self, start: int) -> None:
         if self._text.startswith(":", self._position_after(_BLANKS)):
@@ -337,13 +354,6 @@ def _range_end(text: str) -> str | None:
     if text == "*":
         return None
     return lower_case(_plain(text[1:-1] if text.startswith('"') else text))
-
-
-def _analyzed(text: str) -> TextQuery | None:
-    terms = [Term(term) for term, _ in analyze(text)]
-    if len(terms) < 2:
-        return terms[0] if terms else None
-    return Clauses(optional=tuple(terms))
 
 
 def _wildcard_query(word: str, first: int) -> TextQuery:

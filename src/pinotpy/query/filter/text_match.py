@@ -155,6 +155,7 @@ class _Search:
             return None
         shared = np.ones(self._num_docs, np.uint8)
         for term in ids.values():
+            self._control.check()
             one = np.zeros(self._num_docs, np.uint8)
             one[self._index.docs(term, term + 1)] = 1
             shared &= one

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from pinotpy.errors import QueryExecutionError
 from pinotpy.functions.text_query import (
     TEXT_QUERY_BYTES_MAX,
+    TEXT_QUERY_CLAUSES_MAX,
     TEXT_QUERY_DEPTH_MAX,
     Clauses,
     EveryDoc,
@@ -161,6 +162,10 @@ def test_limits_are_named() -> None:
     assert parse_text_query(fits)
     with pytest.raises(QueryExecutionError, match=f"at most {TEXT_QUERY_BYTES_MAX} bytes, found {TEXT_QUERY_BYTES_MAX + 1}"):
         parse_text_query(fits + "x")
+    for words in ("x ", "é-", "(x) "):
+        assert parse_text_query(words * (TEXT_QUERY_CLAUSES_MAX // (2 if "(" in words else 1)))
+        with pytest.raises(QueryExecutionError, match=f"at most {TEXT_QUERY_CLAUSES_MAX} words and clauses"):
+            parse_text_query(words * (TEXT_QUERY_CLAUSES_MAX + 1))
     assert parse_text_query("(" * TEXT_QUERY_DEPTH_MAX + "x" + ")" * TEXT_QUERY_DEPTH_MAX) == Term("x")
     for deep in (TEXT_QUERY_DEPTH_MAX + 1, TEXT_QUERY_BYTES_MAX):
         with pytest.raises(QueryExecutionError, match=f"nested {TEXT_QUERY_DEPTH_MAX} deep"):
