@@ -25,6 +25,8 @@ _TYPES: Final = {"int": DataType.INT, "long": DataType.LONG, "float": DataType.F
 _COLUMNS: Final = {"int": "mi", "long": "ml", "float": "md", "double": "md", "string": "ms"}  # of the demo row
 _VALUES: Final[dict[str, list[Any]]] = {"int": [1, 2, 3], "long": [10, 20], "float": [1.5, 2.5], "double": [1.5, 2.5], "string": ["a", "b", "a"]}
 
+_FAR: Final = 2**40  # beyond the end of any list
+
 Compute = Callable[[Ragged, Sequence[Any]], Any]
 
 
@@ -118,7 +120,7 @@ def _edit(
         source = element_type(operands[0], full)
         _expect(source, target, operands[0], full)
         found = [
-            constant_of(operand, target, what, full) if what == "value" else constant_int(operand, what, full)
+            constant_of(operand, target, what, full) if what == "value" else max(min(constant_int(operand, what, full), _FAR), -_FAR)
             for operand, what in zip(operands[1:], constants, strict=True)
         ]
         return Bound(gives or target, lambda values: compute(_rows(values[0], source, target), found), not gives_many)

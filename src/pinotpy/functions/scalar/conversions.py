@@ -25,7 +25,9 @@ from pinotpy.functions.scalar.spec import Value
 _NUMBERS: Final = (DataType.INT, DataType.LONG, DataType.FLOAT, DataType.DOUBLE, DataType.BIG_DECIMAL)  # each holds those before it
 _INTEGERS: Final = (DataType.INT, DataType.LONG)
 _AS_NUMBER: Final = {DataType.BOOLEAN: DataType.INT, DataType.TIMESTAMP: DataType.LONG}
-_TIMESTAMP: Final = re.compile(r"(\d{4})-(\d\d?)-(\d\d?)(?:[ T](\d\d?):(\d\d?)(?::(\d\d?)(\.\d{1,9})?)?Z?)?")
+_EXPONENT_MAX: Final = 10_000  # of numbers in text: 1e999999999 is 13 bytes, and a gigabyte when printed
+_MILLIS: Final = re.compile(r"-?[0-9]{1,18}")
+_TIMESTAMP: Final = re.compile(r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})(?:[ T]([0-9]{1,2}):([0-9]{1,2})(?::([0-9]{1,2})(\.[0-9]{1,9})?)?Z?)?")
 
 
 def common_type(types: Sequence[DataType | None], function: str) -> DataType:
@@ -78,7 +80,7 @@ def decimal_of_text(text: str) -> Decimal:
         value = Decimal(text) if text.isascii() and "_" not in text and text == text.strip() else None
     except InvalidOperation:
         value = None
-    if value is None or not value.is_finite():
+    if value is None or not value.is_finite() or abs(value.adjusted()) > _EXPONENT_MAX:
         raise QueryExecutionError(f"expected a number, found the text '{text[:40]}'")
     return value
 
@@ -119,7 +121,7 @@ def _timestamps(array: pa.Array, source: DataType | None) -> pa.Array:
 
 def timestamp_of_text(text: str) -> int:
     """Milliseconds of `yyyy-MM-dd[ HH:mm[:ss[.f]]]` (UTC, also with T and Z) or of digits; raises QueryExecutionError."""
-    if text.lstrip("-").isdigit() and text.isascii():
+    if _MILLIS.fullmatch(text):
         return int(text)
     match = _TIMESTAMP.fullmatch(text)
     if match is not None:
@@ -135,7 +137,8 @@ def timestamp_of_text(text: str) -> int:
 
 def timestamp_text(millis: int) -> str:
     """`2014-01-01 00:00:00.0`, UTC: the fraction without trailing zeros, at least one digit."""
-    day_text, _, fraction = str(np.datetime64(millis, "ms")).replace("T", " ").partition(".")
+    # numpy takes the least LONG for "not a time"
+    day_text, _, fraction = str(np.datetime64(max(millis, 1 - 2**63), "ms")).replace("T", " ").partition(".")
     return f"{day_text}.{fraction.rstrip('0') or '0'}"
 
 
@@ -155,8 +158,6 @@ def wrapped_longs(array: pa.Array, source: DataType | None) -> pa.Array:
 
 def _long_of_text(text: str) -> int:
     value = decimal_of_text(text)
-    if value.adjusted() > 20:
-        return 2**63 - 1 if value > 0 else -(2**63)
     return max(min(int(value), 2**63 - 1), -(2**63))
 
 

@@ -7,6 +7,7 @@ reference. A document is parsed once for each distinct text. Text of numbers is 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any, Final
@@ -36,8 +37,13 @@ _UNRESOLVED: Final = "Cannot resolve JSON path on some records. Consider setting
 
 def parse_json(text: str, *, exact: bool) -> Any:
     """The document, with Decimals for fractions if `exact`; MISSING for text that is no JSON."""
+    if not exact:
+        try:
+            return orjson.loads(text)
+        except orjson.JSONDecodeError:
+            pass  # also for numbers beyond its range, which are JSON
     try:
-        return json.loads(text, parse_float=Decimal, parse_constant=_no_constant) if exact else orjson.loads(text)
+        return json.loads(text, parse_float=Decimal if exact else None, parse_constant=_no_constant)
     except (ValueError, RecursionError):
         return MISSING
 
@@ -54,7 +60,12 @@ def json_text(value: Any) -> str:
         return "[" + ",".join(json_text(child) for child in value) + "]"
     if isinstance(value, Decimal) or (isinstance(value, int) and not isinstance(value, bool)):
         return str(value)
-    return orjson.dumps(value).decode()
+    return orjson.dumps(_well_formed(value) if isinstance(value, str) else value).decode()
+
+
+def _well_formed(text: str) -> str:
+    """Text that UTF-8 can write: half a surrogate pair, which JSON's escapes can name, becomes ?."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 # --- values --------------------------------------------------------------------------------------------------------------
@@ -67,10 +78,9 @@ def _whole(value: Any, data_type: DataType) -> int:
         number = value
     if isinstance(number, bool) or not isinstance(number, int | float | Decimal):
         raise QueryExecutionError(f"expected {data_type.value} at the JSON path, found {json_text(value)[:40]}")
-    whole = int(number)
-    if not -_RANGES[data_type] <= whole < _RANGES[data_type]:
+    if not -_RANGES[data_type] <= number < _RANGES[data_type]:  # before int(), which an infinity has none of
         raise QueryExecutionError(f"expected {data_type.value} at the JSON path, found {json_text(value)[:40]}: beyond its range")
-    return whole
+    return int(number)
 
 
 def _real(value: Any) -> float:
@@ -78,13 +88,16 @@ def _real(value: Any) -> float:
         return float(decimal_of_text(value)) if value not in ("NaN", "Infinity", "-Infinity") else float(value)
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         raise QueryExecutionError(f"expected a number at the JSON path, found {json_text(value)[:40]}")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:  # a whole number of more than 308 digits
+        return math.inf if value > 0 else -math.inf
 
 
 def _decimal(value: Any) -> bytes:
     if isinstance(value, bool) or not isinstance(value, int | Decimal | str):
         raise QueryExecutionError(f"expected a number at the JSON path, found {json_text(value)[:40]}")
-    return encode_decimal(decimal_of_text(value) if isinstance(value, str) else Decimal(value))
+    return encode_decimal(decimal_of_text(value if isinstance(value, str) else str(value)))
 
 
 def _truth(value: Any) -> bool:
@@ -92,7 +105,7 @@ def _truth(value: Any) -> bool:
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json_text(value)
+    return _well_formed(value) if isinstance(value, str) else json_text(value)
 
 
 _VALUE: Final[dict[DataType, Callable[[Any], Any]]] = {
@@ -180,7 +193,7 @@ def _bind_extract_key(operands: Sequence[Operand], dialect: Dialect) -> Bound:
 
     def keys(text: str) -> list[str]:
         document = parse_json(text, exact=False)
-        return [] if document is MISSING else [place for place, _ in path.places(document)]
+        return [] if document is MISSING else [_well_formed(place) for place, _ in path.places(document)]
 
     return Bound(DataType.STRING, lambda values: map_distinct(values[0], keys, pa.list_(pa.string())), single_value=False)
 

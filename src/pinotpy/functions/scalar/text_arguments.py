@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType
@@ -21,6 +22,9 @@ from pinotpy.functions.scalar.spec import Bound, Example, Operand, ScalarFunctio
 from pinotpy.pql.ast import Dialect
 
 TEXT_UNITS_MAX: Final = 1 << 20  # a result that a function makes longer than its arguments are
+BATCH_BYTES_MAX: Final = 1 << 28  # all results of one batch
+_SLICE_BYTES: Final = 1 << 26
+_FAR: Final = 2**40  # a position beyond the end of any text
 
 # What an argument is taken as.
 TEXT, NUMBER, BYTES = "text", "number", "bytes"
@@ -122,7 +126,7 @@ def text_bound(
 def _constant(operand: Operand, kind: str, name: str) -> Any:
     if operand.literal is None:
         return None
-    return constant_int(operand, "number", name) if kind == NUMBER else constant_text(operand, "text", name)
+    return max(min(constant_int(operand, "number", name), _FAR), -_FAR) if kind == NUMBER else constant_text(operand, "text", name)
 
 
 def argument(value: Value, operand: Operand, kind: str, dialect: Dialect) -> Value:
@@ -158,7 +162,35 @@ def map_rows(values: Sequence[Value], function: Compute, arrow: pa.DataType) -> 
         count, codes = len(first), pa.array(combined)
         chosen = {id(array): array.dictionary.take(array.indices.take(pa.array(first))) for array in arrays}
     columns = [chosen[id(value)].to_pylist() if id(value) in chosen else [value.as_py()] * count for value in encoded]
-    return pa.array([function(*row) for row in zip(*columns, strict=True)], arrow).take(codes)
+    results = []
+    size_bytes = 0
+    for row in zip(*columns, strict=True):
+        result = function(*row)
+        results.append(result)
+        if isinstance(result, str | bytes):
+            size_bytes += len(result)
+            expect_batch(size_bytes)
+    found = pa.array(results, arrow)
+    if pa.types.is_string(arrow) or pa.types.is_binary(arrow):
+        expect_batch(pc.sum(pc.binary_length(found).take(codes)).as_py() or 0)
+    return found.take(codes)
+
+
+def in_slices(values: pa.Array, growth: int, kernel: Callable[[pa.Array], pa.Array]) -> pa.Array:
+    """kernel(values), where each byte of a text and its end may become `growth` bytes: in slices, so that what is too much is refused
+    before it is made."""
+    bound = (values.nbytes + len(values)) * max(growth, 1)
+    if bound <= _SLICE_BYTES:
+        return kernel(values)
+    parts, size_bytes = [], 0
+    rows = max(len(values) * _SLICE_BYTES // bound, 1)
+    for start in range(0, len(values), rows):
+        part = values.slice(start, rows)
+        expect_batch(size_bytes + (int(pc.sum(pc.binary_length(part)).as_py()) if rows == 1 else 0) * max(growth, 1))
+        parts.append(kernel(part))
+        size_bytes += parts[-1].nbytes
+        expect_batch(size_bytes)
+    return pa.concat_arrays(parts)
 
 
 def text_function(
@@ -180,6 +212,12 @@ def text_function(
         return text_bound(name, operands, dialect, kinds, compute, gives, fast, single_value)
 
     return ScalarFunction(name, signature, summary, bind, tuple(examples), len(kinds) if least is None else least, len(kinds), aliases)
+
+
+def expect_batch(size_bytes: int) -> None:
+    """Raise QueryExecutionError for results that together are too long."""
+    if size_bytes > BATCH_BYTES_MAX:
+        raise QueryExecutionError(f"expected at most {BATCH_BYTES_MAX} bytes of text from one function in a batch, found more: make shorter texts")
 
 
 def expect_length(units: int, function: str) -> None:

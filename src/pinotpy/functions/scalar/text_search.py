@@ -15,7 +15,7 @@ from pinotpy.functions.patterns import like_pattern, regexp_pattern
 from pinotpy.functions.scalar.arguments import constant_int, constant_text, map_distinct, texts
 from pinotpy.functions.scalar.conversions import on_array
 from pinotpy.functions.scalar.spec import Bound, Example, Operand, ScalarFunction, Value
-from pinotpy.functions.scalar.text_arguments import NUMBER, TEXT, expect_single_texts, is_ascii, java_length, java_position, text_function
+from pinotpy.functions.scalar.text_arguments import NUMBER, TEXT, expect_single_texts, in_slices, is_ascii, java_length, java_position, text_function
 from pinotpy.pql.ast import Dialect
 
 _JAVA_REPLACEMENT = re.compile(r"\\(.)|\$(\d)|(\\|\$)", re.DOTALL)
@@ -96,9 +96,14 @@ def _bind_replace(operands: Sequence[Operand], dialect: Dialect) -> Bound:
     if groups and max(groups) > pattern.num_groups:
         raise InvalidQueryError(f"expected groups up to ${pattern.num_groups} in the replacement of REGEXPREPLACE, found '{written[:40]}'")
 
+    growth = len(rewrite.encode()) + 1
+
+    def replaced(array: pa.Array) -> pa.Array:
+        return pc.replace_substring_regex(array, pattern.regex, rewrite)
+
     def evaluate(values: Sequence[Value]) -> pa.Array:
         try:
-            return pc.replace_substring_regex(texts(values[0], source), pattern.regex, rewrite)
+            return on_array(texts(values[0], source), lambda array: in_slices(array, growth, replaced))
         except (pa.ArrowInvalid, pa.ArrowCapacityError) as error:
             raise QueryExecutionError(f"REGEXPREPLACE failed: {error}") from error
 

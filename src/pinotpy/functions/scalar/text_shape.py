@@ -16,7 +16,18 @@ import pyarrow.compute as pc
 from pinotpy.data_types import DataType
 from pinotpy.errors import QueryExecutionError
 from pinotpy.functions.scalar.spec import Bound, Example, Operand, ScalarFunction
-from pinotpy.functions.scalar.text_arguments import BYTES, NUMBER, TEXT, expect_length, in_basic_plane, java_length, java_slice, text_bound, text_function
+from pinotpy.functions.scalar.text_arguments import (
+    BYTES,
+    NUMBER,
+    TEXT,
+    expect_length,
+    in_basic_plane,
+    in_slices,
+    java_length,
+    java_slice,
+    text_bound,
+    text_function,
+)
 from pinotpy.pql.ast import Dialect
 
 _FORMS = ("NFC", "NFD", "NFKC", "NFKD")
@@ -75,7 +86,9 @@ def _replace(text: str, find: str, substitute: str) -> str:
 
 def _fast_replace(values: pa.Array, constants: Sequence[Any]) -> pa.Array | None:
     find, substitute = constants
-    return pc.replace_substring(values, find, substitute) if find and len(substitute) <= len(find) * 64 else None
+    if not find:
+        return None
+    return in_slices(values, len(substitute.encode()), lambda part: pc.replace_substring(part, find, substitute))
 
 
 def _fast_remove(values: pa.Array, constants: Sequence[Any]) -> pa.Array | None:
@@ -123,6 +136,7 @@ def _split_part(text: str, separator: str, *numbers: int) -> str:
 def _unique_ngrams(text: str, length: int) -> list[str]:
     if length <= 0 or length > len(text):
         return []
+    expect_length((len(text) - length + 1) * length, "uniquengrams")
     return list(dict.fromkeys(text[at : at + length] for at in range(len(text) - length + 1)))
 
 
