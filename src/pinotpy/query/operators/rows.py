@@ -10,6 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType
+from pinotpy.errors import QueryExecutionError
 from pinotpy.kernels import abi, gather
 from pinotpy.pql.ast import Call, Expression, Identifier
 from pinotpy.query.expression import segment_rows
@@ -24,10 +25,34 @@ Ints = NDArray[np.int64]
 _GATHER_SEGMENTS_MIN: Final = 4
 
 
+# Rows are made in pieces of so many, between which a query can be stopped: a piece takes some 10 ms.
+_PIECE_ROWS: Final = 1 << 18
+_ARRAY_BYTES_MAX: Final = 2**31 - 1
+
+
 def evaluate_rows(plan: ScanPlan, units: Ints, docs: Ints, expressions: Sequence[Expression]) -> list[pa.Array]:
-    """Values of each expression for the rows (units[i], docs[i]), in that order."""
+    """Values of each expression for the rows (units[i], docs[i]), in that order.
+
+    Raises: QueryExecutionError for more text than an answer holds; what expressions and the control raise.
+    """
     if not len(units):
         return [pa.array([], output_field(plan, "", expression).type) for expression in expressions]
+    pieces = []
+    for first in range(0, len(units), _PIECE_ROWS):
+        plan.control.check()
+        pieces.append(_piece(plan, units[first : first + _PIECE_ROWS], docs[first : first + _PIECE_ROWS], expressions))
+    return pieces[0] if len(pieces) == 1 else [_joined(plan, parts) for parts in zip(*pieces, strict=True)]
+
+
+def _joined(plan: ScanPlan, parts: Sequence[pa.Array]) -> pa.Array:
+    plan.control.check()
+    size_bytes = sum(part.nbytes for part in parts)
+    if size_bytes > _ARRAY_BYTES_MAX and not pa.types.is_primitive(parts[0].type):
+        raise QueryExecutionError(f"the values of one column take {size_bytes} bytes, more than an answer holds: ask for fewer rows")
+    return pa.concat_arrays(parts)
+
+
+def _piece(plan: ScanPlan, units: Ints, docs: Ints, expressions: Sequence[Expression]) -> list[pa.Array]:
     segments = plan.units[units, abi.U_SEGMENT]
     order = np.argsort(segments, kind="stable")
     starts = np.flatnonzero(np.diff(segments[order], prepend=-1))
