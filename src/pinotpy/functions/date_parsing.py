@@ -273,17 +273,12 @@ class _Reader:
         return end
 
     def word(self, piece: Piece, text: str, at: int, found: _Found) -> int:
-        words, first = _WORDS[piece.letter]
-        best, index = 0, 0
-        for i, word in enumerate(words):
-            for form in (word, word[:3]):
-                for spelled in (form, form.lower(), form.upper()):
-                    if len(form) > best and text.startswith(spelled, at):
-                        best, index = len(form), i
-        if not best:
-            raise _Mismatch(at)
-        found.values["e" if piece.letter == "E" else piece.letter] = index + first
-        return at + best
+        for size, words in _WORDS[piece.letter]:
+            value = words.get(text[at : at + size])
+            if value is not None:
+                found.values["e" if piece.letter == "E" else piece.letter] = value
+                return at + size
+        raise _Mismatch(at)
 
     def zone_name(self, piece: Piece, text: str, at: int, found: _Found) -> int:
         for name in sorted(_NAMED_ZONES, key=len, reverse=True):
@@ -326,7 +321,15 @@ class _Reader:
 
 
 _Step = Callable[[_Reader, Piece, str, int, _Found], int]
-_WORDS: Final = {"M": (MONTHS, 1), "E": (DAYS, 1), "a": (HALVES, 0), "G": (ERAS, 0)}
+
+
+def _spellings(names: tuple[str, ...], first: int) -> list[tuple[int, dict[str, int]]]:
+    """(length, value by word), the longest first: names in full and by three letters, as they are, in small and in capitals."""
+    forms = {form: value for value, name in enumerate(names, first) for word in (name, name[:3]) for form in (word, word.lower(), word.upper())}
+    return [(size, {form: value for form, value in forms.items() if len(form) == size}) for size in sorted({len(form) for form in forms}, reverse=True)]
+
+
+_WORDS: Final = {"M": _spellings(MONTHS, 1), "E": _spellings(DAYS, 1), "a": _spellings(HALVES, 0), "G": _spellings(ERAS, 0)}
 
 
 def _step(piece: Piece) -> _Step:

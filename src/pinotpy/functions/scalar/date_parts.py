@@ -145,7 +145,7 @@ FUNCTIONS = (
         "EXTRACT(unit FROM millis)",
         "One field of a time: YEAR, QUARTER, MONTH, WEEK, DAY, DOY, DOW, HOUR, MINUTE, SECOND and others.",
         _bind_extract,
-        (Example("extract('DOY', ts)", 2),),
+        (Example("EXTRACT(DOY FROM ts)", 2),),
         arguments_min=2,
         arguments_max=2,
     ),
