@@ -52,7 +52,7 @@ class RecordExpression:
 
 
 def parse_record_expression(text: str, path: str) -> RecordExpression:
-    """Parse an expression and check that its functions exist; those that installed packages announce are loaded first.
+    """Parse an expression and check that its functions exist; those that installed packages announce are loaded for it.
 
     Raises:
         InvalidConfigError: a script, a fault of syntax, an aggregation, or a function that there is not.
@@ -65,11 +65,12 @@ def parse_record_expression(text: str, path: str) -> RecordExpression:
         allowed = f"an expression of SQL: {error.message}"
         raise InvalidConfigError("rows cannot be ingested as the config asks:", (Fault(path, f"'{text[:100]}'", allowed),)) from error
     parsed = RecordExpression(text, path, expression, tuple(dict.fromkeys(node.name for node in _nodes(expression) if isinstance(node, Identifier))))
-    load_user_functions()
+    if any(isinstance(node, Call) and _is_unknown(node) and not _aggregates(node) for node in _nodes(expression)):
+        load_user_functions()
     for node in _nodes(expression):
         if isinstance(node, Star) or (isinstance(node, Call) and (node.distinct or node.filter is not None or _aggregates(node))):
             raise parsed.fault(f"'{text[:100]}'", "an expression over the values of one row, without aggregations")
-        if isinstance(node, Call) and node.name not in _CONDITIONS and find_scalar_function(node.name) is None:
+        if isinstance(node, Call) and _is_unknown(node):
             near = get_close_matches(canonical_function(node.name), scalar_functions(), n=1)
             raise parsed.fault(f"function '{node.name}', which there is not", f"a function of queries{f', such as {near[0]}' if near else ''}: GET /functions")
     return parsed
@@ -82,6 +83,10 @@ def _nodes(expression: Expression) -> Iterator[Expression]:
         yield node
         if isinstance(node, Call):
             stack.extend(reversed(node.args))
+
+
+def _is_unknown(call: Call) -> bool:
+    return call.name not in _CONDITIONS and find_scalar_function(call.name) is None
 
 
 def _aggregates(call: Call) -> bool:
