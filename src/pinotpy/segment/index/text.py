@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from pinotpy.data_types import StoredType
 from pinotpy.errors import DataError
-from pinotpy.functions.text_analysis import Tokens, tokenize
+from pinotpy.functions.text_analysis import tokenize
 from pinotpy.kernels.csr import inverted_index
 from pinotpy.kernels.ordered_bytes import bytes_strictly_ascend
 from pinotpy.segment import layout
 from pinotpy.segment.buffers import BufferWriter, ColumnBuffers, Wrong
 from pinotpy.segment.dictionary import VarDictionary
-from pinotpy.segment.dictionary_encode import encode_bytes
+from pinotpy.segment.dictionary_encode import Encoded, encode_bytes
 from pinotpy.segment.metadata import BufferEntry, ColumnMetadata
 
 # Between the values of a multi-value lie this many positions, so that no phrase reaches from one into the next.
@@ -28,6 +28,7 @@ _BATCH_BYTES: Final = 4 << 20
 _KINDS: Final = (layout.TEXT_TERMS, layout.TEXT_TERMS_OFFSETS, layout.TEXT_OFFSETS, layout.TEXT_DOCS, layout.TEXT_POSITIONS)
 
 Ints = NDArray[np.int64]
+Numbers = NDArray[Any]  # of any integer type
 
 
 # --- writing -------------------------------------------------------------------------------------------------------
@@ -40,9 +41,8 @@ def write_text_index(
 
     Raises DataError where the index would pass the limits of its format.
     """
-    parts = [tokenize(data, offsets) for data, offsets in _batches(texts)]
-    encoded = encode_bytes(pa.chunked_array([part.terms for part in parts], pa.large_binary()), name)
-    term_ids, values, positions, lengths = _in_one(encoded.ids, parts)
+    encoded, values, positions, lengths = _tokens(texts, name)
+    term_ids = encoded.ids
     if ids is not None:
         term_ids, values, positions, lengths = _repeated(term_ids, values, positions, lengths, ids)
     docs = values
@@ -89,25 +89,36 @@ def _batches(texts: pa.ChunkedArray) -> Iterator[tuple[NDArray[np.uint8], Ints]]
             first = end
 
 
-def _in_one(term_ids: NDArray[Any], parts: list[Tokens]) -> tuple[NDArray[Any], Ints, Ints, Ints]:
-    first = np.cumsum([0, *(len(part.lengths) for part in parts)]).tolist()
-    none = np.zeros(0, np.int64)
-    values = np.concatenate([none, *(part.texts + start for part, start in zip(parts, first, strict=False))])
-    positions = np.concatenate([none, *(part.positions for part in parts)])
-    return term_ids, values, positions, np.concatenate([none, *(part.lengths for part in parts)])
+def _tokens(texts: pa.ChunkedArray, name: str) -> tuple[Encoded, Numbers, Numbers, Ints]:
+    """The tokens of all texts: terms, the text and the position of each, and how many each text has with stop words.
+
+    A batch is encoded before the next is read: what is kept of a token is 12 bytes, not its text.
+    """
+    terms, lengths = [], [np.zeros(0, np.int64)]
+    values, positions = [np.zeros(0, np.uint32)], [np.zeros(0, np.uint32)]
+    first = 0
+    for data, offsets in _batches(texts):
+        tokens = tokenize(data, offsets)
+        terms.append(tokens.terms.dictionary_encode())
+        values.append((tokens.texts + first).astype(np.uint32))
+        positions.append(tokens.positions.astype(np.uint32))
+        lengths.append(tokens.lengths)
+        first += len(tokens.lengths)
+    encoded = encode_bytes(pa.chunked_array(terms, pa.dictionary(pa.int32(), pa.large_binary())), name)
+    return encoded, np.concatenate(values), np.concatenate(positions), np.concatenate(lengths)
 
 
-def _repeated(term_ids: NDArray[Any], texts: Ints, positions: Ints, lengths: Ints, ids: NDArray[Any]) -> tuple[NDArray[Any], Ints, Ints, Ints]:
+def _repeated(term_ids: NDArray[Any], texts: Numbers, positions: Numbers, lengths: Ints, ids: NDArray[Any]) -> tuple[NDArray[Any], Numbers, Numbers, Ints]:
     """From tokens of distinct texts to tokens of the values that name them."""
     counts = np.bincount(texts, minlength=len(lengths))
     starts = np.cumsum(counts) - counts
     each = counts[ids]
-    values = np.repeat(np.arange(len(ids)), each)
+    values = np.repeat(np.arange(len(ids), dtype=np.uint32), each)
     at = np.arange(len(values)) + np.repeat(starts[ids] - (np.cumsum(each) - each), each)
     return term_ids[at], values, positions[at], lengths[ids]
 
 
-def _by_doc(values: Ints, positions: Ints, lengths: Ints, mv_offsets: NDArray[np.uint32]) -> tuple[Ints, Ints]:
+def _by_doc(values: Numbers, positions: Numbers, lengths: Ints, mv_offsets: NDArray[np.uint32]) -> tuple[Numbers, Numbers]:
     """Docs of the tokens, and positions that count through all values of a doc."""
     starts = mv_offsets.astype(np.int64)
     docs = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
