@@ -1,7 +1,7 @@
 """Text of dates to instants, by the patterns of functions/date_patterns.py.
 
-Texts of the pattern's own width, digits where it has numbers, are read by arithmetic on whole arrays. All others go one
-distinct text at a time through the rules of Joda: a number takes as many digits as it finds (up to two for a month), names
+Most patterns are read as whole arrays (functions/date_columns.py). What those do not understand goes one distinct text at a
+time through the rules of Joda: a number takes as many digits as it finds (up to two for a month), names
 are English, a field that is missing is its first value, the year 2000 if there is a month or day and 1970 if there is neither.
 """
 
@@ -11,20 +11,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC as PYTHON_UTC
 from datetime import datetime
-from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from pinotpy.errors import QueryExecutionError
-from pinotpy.functions.civil_time import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, Longs, days_of_months
+from pinotpy.functions.civil_time import MINUTE_MS, Longs
+from pinotpy.functions.date_columns import column_reader
 from pinotpy.functions.date_fields import local_millis
 from pinotpy.functions.date_patterns import DAYS, ERAS, HALVES, MONTHS, Piece, pattern_pieces
 from pinotpy.functions.time_zones import UTC, TimeZone, find_time_zone
 
-_FIXED: Final = {"y": 4, "M": 2, "d": 2, "H": 2, "m": 2, "s": 2}  # digits that the arithmetic reads; S as many as there are
 _MAX_DIGITS: Final = {"D": 3, "e": 1}  # of the others: 2, years 9
 _NAMED_ZONES: Final = {"UT": "UTC", "UTC": "UTC", "GMT": "UTC"} | {
     name: zone
@@ -40,8 +38,8 @@ def parse_instants(pattern: str, texts: pa.Array, zone: TimeZone = UTC) -> Longs
         InvalidQueryError for a bad pattern.
     """
     pieces = pattern_pieces(pattern)
-    plan = _fixed_plan(pattern)
-    rows = None if plan is None else plan.read(texts)
+    reader = column_reader(pattern)
+    rows = None if reader is None or not len(texts) else reader.read(texts)
     if rows is None:
         return _read_each(pieces, texts, zone)
     local, good = rows
@@ -62,110 +60,6 @@ def _instants(local: Longs, zone: TimeZone, texts: pa.Array) -> Longs:
             text = texts[int(np.flatnonzero(skipped)[0])].as_py()
             raise QueryExecutionError(f'cannot parse "{text[:60]}": clocks skip this time in {zone.id}, where the offset changes')
     return instants
-
-
-# --- whole arrays ------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _FixedPlan:
-    """A pattern that is digits and literals at fixed places. fields: (letter, first place, digits)."""
-
-    width: int
-    fields: tuple[tuple[str, int, int], ...]
-    literals: tuple[tuple[int, int], ...]  # place, byte
-
-    def read(self, texts: pa.Array) -> tuple[Longs, NDArray[np.bool_]] | None:
-        """Wall clocks (milliseconds) and which of them are good; None if the texts are mostly of other widths."""
-        count = len(texts)
-        if not count:
-            return np.zeros(0, np.int64), np.ones(0, np.bool_)
-        _, offset_buffer, data_buffer = texts.buffers()
-        offsets = np.frombuffer(offset_buffer, np.int32, count + 1, texts.offset * 4)
-        lengths = np.diff(offsets)
-        fits = lengths == self.width
-        if data_buffer is None or not fits.any():
-            return None
-        data = np.frombuffer(data_buffer, np.uint8)
-        if fits.all():
-            block = data[offsets[0] : offsets[0] + count * self.width].reshape(count, self.width)
-            local, good = self._decode(block)
-            return local, good
-        places = offsets[:-1][fits].astype(np.int64)
-        part, part_good = self._decode(data[places[:, None] + np.arange(self.width)])
-        local = np.zeros(count, np.int64)
-        good = np.zeros(count, np.bool_)
-        local[fits], good[fits] = part, part_good
-        return local, good
-
-    def _decode(self, block: NDArray[np.uint8]) -> tuple[Longs, NDArray[np.bool_]]:
-        columns = np.ascontiguousarray(block.T)  # one row a place: all that follows runs along whole rows
-        good = np.ones(len(block), np.bool_)
-        for place, byte in self.literals:
-            good &= columns[place] == byte
-        values: dict[str, NDArray[Any]] = {}
-        for letter, start, digits in self.fields:
-            if letter == "S":
-                digits_read, scale = min(digits, 3), 10 ** max(3 - digits, 0)
-            else:
-                digits_read, scale = digits, 1
-            value = np.zeros(len(block), np.int32)
-            for place in range(start, start + digits):
-                digit = columns[place] - np.uint8(48)
-                good &= digit <= 9
-                if place < start + digits_read:
-                    value = value * 10 + digit
-            values[letter] = value * scale
-        month, day = values.get("M"), values.get("d")
-        for letter, most in (("H", 23), ("m", 59), ("s", 59)):
-            if letter in values:
-                good &= values[letter] <= most
-        if month is not None:
-            good &= (month >= 1) & (month <= 12)
-        year = values.get("y")
-        base = 1970 if month is None and day is None else 2000
-        months = (0 if year is None else year - base) * 12 + (0 if month is None else month - 1) + (base - 1970) * 12
-        months_array = np.broadcast_to(np.asarray(months, np.int32), (len(block),))
-        days = _month_starts(months_array)
-        if day is not None:
-            good &= (day >= 1) & ((day <= 28) | (day <= _month_starts(months_array + 1) - days))
-            days = days + (day - 1)
-        local = days * DAY_MS
-        for letter, size in (("H", HOUR_MS), ("m", MINUTE_MS), ("s", SECOND_MS), ("S", 1)):
-            if letter in values:
-                local = local + values[letter].astype(np.int64) * size
-        return local, good
-
-
-_TABLE_START: Final = (1 - 1970) * 12  # months since 1970 of the year 1
-_STARTS: Final = days_of_months(np.arange(_TABLE_START, (2201 - 1970) * 12))
-
-
-def _month_starts(months: NDArray[Any]) -> Longs:
-    """days_of_months, from a table for the years 1 to 2200."""
-    places = months - _TABLE_START
-    if places.min() >= 0 and places.max() < len(_STARTS):
-        return _STARTS.take(places)
-    return days_of_months(months)
-
-
-@lru_cache(maxsize=1024)
-def _fixed_plan(pattern: str) -> _FixedPlan | None:
-    fields: list[tuple[str, int, int]] = []
-    literals: list[tuple[int, int]] = []
-    at = 0
-    for piece in pattern_pieces(pattern):
-        if piece.letter == "":
-            encoded = piece.text.encode()
-            literals += [(at + i, byte) for i, byte in enumerate(encoded)]
-            at += len(encoded)
-        elif (piece.letter == "S" and piece.length <= 9) or _FIXED.get(piece.letter) == piece.length:
-            fields.append((piece.letter, at, piece.length))
-            at += piece.length
-        else:
-            return None
-    letters = [letter for letter, _, _ in fields]
-    return _FixedPlan(at, tuple(fields), tuple(literals)) if letters and len(set(letters)) == len(letters) else None
 
 
 # --- one text ----------------------------------------------------------------------------------------------------------

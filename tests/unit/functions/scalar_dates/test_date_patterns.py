@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pinotpy.errors import InvalidQueryError, QueryExecutionError
+from pinotpy.functions import date_parsing
 from pinotpy.functions.date_parsing import parse_instants
 from pinotpy.functions.date_patterns import format_instants
 from pinotpy.functions.time_zones import time_zone
@@ -87,6 +88,29 @@ def test_arrays_and_single_texts_are_read_alike(millis: list[int]) -> None:
     one_by_one = [parse_instants("y-M-d H:m", pa.array([text]), time_zone("+01:00"))[0] for text in texts]
     assert found == one_by_one
     assert found[-1] == 1577930640000
+
+
+@pytest.mark.parametrize("pattern", ["yyyyMMdd", "yyyy-MM-dd HH:mm:ss.SSS", "d/M/yyyy H:mm", "EEE, d MMM yyyy hh:mm a", "MMMM d", "y S", "HH:mm"])
+@settings(max_examples=60, deadline=None)
+@given(millis=INSTANTS, changes=st.lists(st.tuples(st.integers(0, 30), st.sampled_from("0123456789:-/ .AJx+日")), max_size=3), cut=st.integers(0, 2))
+def test_the_readers_of_arrays_and_of_single_texts_agree(pattern: str, millis: list[int], changes: list[tuple[int, str]], cut: int) -> None:
+    """Also on texts that were tampered with: the same instants, or the same refusal."""
+    texts = format_instants(pattern, np.array(millis)).to_pylist()
+    spoiled = list(texts[0])
+    for place, character in changes:
+        spoiled[place % len(spoiled)] = character
+    texts.append("".join(spoiled)[: len(spoiled) - cut])
+
+    def outcome() -> list[int] | str:
+        try:
+            return parse_instants(pattern, pa.array(texts)).tolist()
+        except QueryExecutionError as error:
+            return str(error)
+
+    together = outcome()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(date_parsing, "column_reader", lambda pattern: None)
+        assert outcome() == together
 
 
 def test_an_array_that_is_a_slice_is_read_from_its_offset() -> None:
