@@ -8,7 +8,7 @@ from decimal import Decimal
 from functools import lru_cache
 
 from pinotpy.data_types import INT_MIN, LONG_MIN, DataType
-from pinotpy.functions.scalar.spec import Bound, Operand, bind
+from pinotpy.functions.scalar.spec import Bound, Operand, bind, find_scalar_function
 from pinotpy.functions.spec import Argument
 from pinotpy.pql.ast import Call, Dialect, Expression, Identifier, Literal, Star
 from pinotpy.query.context import AggregationRef, ColumnRef, QueryContext
@@ -128,3 +128,11 @@ def is_strict(expression: Expression, context: QueryContext) -> bool:
     if expression.name not in CONDITIONS and types_of(context).bound(expression).handles_nulls:
         return False
     return all(is_strict(arg, context) for arg in expression.args)
+
+
+def is_constant(expression: Expression) -> bool:
+    """Whether equal rows give equal values: no call of now() and its kin."""
+    if not isinstance(expression, Call):
+        return True
+    function = None if expression.name in CONDITIONS else find_scalar_function(expression.name)
+    return (function is None or function.constant) and all(is_constant(arg) for arg in expression.args)

@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 from pinotpy.errors import QueryExecutionError
 from pinotpy.kernels import abi, filters
 from pinotpy.kernels.legs import LEG_RUN
+from pinotpy.pql.ast import Expression
 from pinotpy.query.columns import ColumnMetas
 from pinotpy.query.context import And, Constant, Filter, Not, Or, Predicate, QueryContext
 from pinotpy.query.control import QueryControl
 from pinotpy.query.expression import condition_mask, dictionary_rows, segment_rows
 from pinotpy.query.filter.normal_form import Computed
 from pinotpy.query.on_dictionary import deciding_column
-from pinotpy.query.result_types import columns_in
+from pinotpy.query.result_types import columns_in, is_constant
 from pinotpy.segment.data_source import Segment
 
 _BATCH: Final = 1 << 16
@@ -30,15 +31,20 @@ _VALUES_PER_DOC: Final = 4
 _NO_COLUMN = np.zeros(abi.META_WORDS, np.int64)
 
 
-def condition_columns(condition: Filter) -> list[str]:
-    """Names of the columns that a condition reads."""
+def condition_expressions(condition: Filter) -> list[Expression]:
+    """What a condition compares."""
     if isinstance(condition, Constant):
         return []
     if isinstance(condition, Not):
-        return condition_columns(condition.child)
+        return condition_expressions(condition.child)
     if isinstance(condition, And | Or):
-        return [name for child in condition.children for name in condition_columns(child)]
-    return columns_in(condition.lhs if isinstance(condition, Predicate) else condition.expression)
+        return [expression for child in condition.children for expression in condition_expressions(child)]
+    return [condition.lhs if isinstance(condition, Predicate) else condition.expression]
+
+
+def condition_columns(condition: Filter) -> list[str]:
+    """Names of the columns that a condition reads."""
+    return [name for expression in condition_expressions(condition) for name in columns_in(expression)]
 
 
 class ConditionOnDocs:
@@ -47,12 +53,13 @@ class ConditionOnDocs:
     def __init__(self, condition: Computed, context: QueryContext) -> None:
         self._condition, self._context = condition, context
         self._columns = condition_columns(condition.condition)
+        self._by_value = all(map(is_constant, condition_expressions(condition.condition)))
         # By identity of the segment: flags by dict id, and the docs' ids; None: the dictionary has values that the condition
         # cannot take.
         self._by_id: dict[int, tuple[NDArray[np.uint8], NDArray[Any]] | None] = {}
 
     def __call__(self, segment: Segment, docs: NDArray[np.int64]) -> NDArray[np.uint8]:
-        column = deciding_column(self._columns, segment, strict=False)
+        column = deciding_column(self._columns, segment, strict=False) if self._by_value else None
         if column is not None and (id(segment) in self._by_id or column.cardinality <= _VALUES_PER_DOC * len(docs)):
             if id(segment) not in self._by_id:
                 try:

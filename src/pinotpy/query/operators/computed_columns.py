@@ -26,7 +26,7 @@ from pinotpy.query.narrow import BATCH_DOCS, narrow
 from pinotpy.query.on_dictionary import deciding_column
 from pinotpy.query.plan import ScanPlan
 from pinotpy.query.reduced import ResultType
-from pinotpy.query.result_types import columns_in, is_strict, result_type
+from pinotpy.query.result_types import columns_in, is_constant, is_strict, result_type
 from pinotpy.segment.data_source import Dictionary, Stored
 from pinotpy.segment.virtual import CompletedSegment
 
@@ -110,7 +110,8 @@ def _docs_by_segment(plan: ScanPlan) -> dict[int, Docs]:
 def _on_dictionary(plan: ScanPlan, index: int, call: Call | Literal, name: str, kind: ResultType) -> ComputedColumn | None:
     """Computed once a dictionary value; None where that is impossible, not worth it, or fails for a value that perhaps no doc has."""
     segment = plan.segments[index]
-    source = deciding_column(columns_in(call), segment, strict=is_strict(call, plan.context)) if kind.single_value else None
+    decided = kind.single_value and is_constant(call)
+    source = deciding_column(columns_in(call), segment, strict=is_strict(call, plan.context)) if decided else None
     if source is None or source.cardinality * 2 > segment.num_docs:
         return None
     plan.control.check()
