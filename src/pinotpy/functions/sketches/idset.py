@@ -199,7 +199,7 @@ class BitmapIdSet:
             bitmap = self.bitmaps.get(high)
             if bitmap is not None:
                 here = np.flatnonzero(highs == high)
-                common = np.array((bitmap_of(np.unique(lows[here])) & bitmap).to_array(), np.uint32)
+                common = np.array((bitmap_of(np.sort(lows[here])) & bitmap).to_array(), np.uint32)
                 found[here] = np.isin(lows[here], common)
         return found & possible
 
