@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -42,8 +43,8 @@ class _Collected:
         count = int(self.words[collect.CW_COUNT])
         self.words[collect.CW_COUNT] = 0
         units, docs = self._units[:count], self._docs[:count]
-        starts = np.flatnonzero(np.diff(units, prepend=-1)).tolist()
-        for first, end in zip(starts, [*starts[1:], count], strict=True):
+        bounds = [*np.flatnonzero(np.diff(units, prepend=-1)).tolist(), count]  # of units; nothing collected is no unit
+        for first, end in pairwise(bounds):
             self._plan.control.check()
             unit, kept = int(units[first]), docs[first:end].astype(np.int64)
             for condition in self._conditions:

@@ -1,0 +1,65 @@
+"""Queries that random ones found wrong once, made small: each with the answer that is written down here, over three segments
+on two servers, with and without null handling."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from in_process import InProcessCluster
+
+from pinotpy.config.schema import Schema
+from pinotpy.config.table import TableConfig
+
+SCHEMA = {
+    "schemaName": "t",
+    "dimensionFieldSpecs": [
+        {"name": "number", "dataType": "INT"},
+        {"name": "word", "dataType": "STRING"},
+        {"name": "numbers", "dataType": "INT", "singleValueField": False},
+    ],
+    "metricFieldSpecs": [{"name": "fraction", "dataType": "DOUBLE"}],
+}
+CONFIG = {
+    "tableName": "t", "tableType": "OFFLINE", "segmentsConfig": {"replication": "1"}, "tenants": {},
+    "tableIndexConfig": {"nullHandlingEnabled": True}, "metadata": {},
+}  # fmt: skip
+ROWS = [(1, "a", [1, 2], 0.5), (2, "b", [2], -2.0), (3, "c", [3, 3], 4.0), (4, "a", [1], 0.25), (5, "b", [5, 1, 2], 1.0), (6, "", [7], 8.0)]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcessCluster]:
+    built = InProcessCluster(tmp_path_factory.mktemp("found"), num_servers=2)
+    kinds = {"number": pa.int32(), "word": pa.string(), "numbers": pa.list_(pa.int32()), "fraction": pa.float64()}
+    splits = [
+        [pa.RecordBatch.from_arrays([pa.array([row[n] for row in ROWS[first : first + 2]], kind) for n, kind in enumerate(kinds.values())], list(kinds))]
+        for first in (0, 2, 4)
+    ]
+    built.add_table(Schema.from_json(SCHEMA), TableConfig.from_json(CONFIG), splits)
+    yield built
+    built.close()
+
+
+def values(answer: dict[str, Any]) -> Any:
+    """The rows of an answer, or the values of a PQL aggregation."""
+    assert not answer["exceptions"], answer["exceptions"]
+    if "resultTable" in answer:
+        return answer["resultTable"]["rows"]
+    return answer["selectionResults"]["results"] if "selectionResults" in answer else [[a["value"] for a in answer["aggregationResults"]]]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        # A computed condition behind one that lets no doc of a segment through.
+        ("SELECT COUNT(*) FROM t WHERE number > 1 AND length(concat(word, number)) > 200 AND length(concat(word, number)) > 300", [[0]]),
+        ("SELECT COUNT(*) FROM t WHERE fraction > 100 AND add(number, fraction) > 2", [[0]]),
+    ],
+)
+@pytest.mark.parametrize("dialect", ["pql", "sql", "sql with nulls"])
+def test_queries_that_were_wrong_once(cluster: InProcessCluster, dialect: str, text: str, expected: list[list[Any]]) -> None:
+    nulls = dialect == "sql with nulls"
+    answer = (cluster.pql if dialect == "pql" else cluster.sql)(text, query_options=f"preserveType=true;enableNullHandling={str(nulls).lower()}")
+    assert values(answer) == expected
