@@ -16,6 +16,8 @@ from pinotpy.pql.ast import Dialect, Position
 
 TEXT_BYTES_MAX: Final = 2 * 1024 * 1024
 TOKENS_MAX: Final = 200_000
+# Open brackets: more levels than the parser takes (cursor.DEPTH_MAX) in any case, so that the rest need not be read.
+BRACKETS_MAX: Final = 200
 _EXCERPT_CHARACTERS: Final = 100
 
 WORD: Final = "word"  # unquoted identifier or keyword; text as written
@@ -124,7 +126,7 @@ def tokenize(query: QueryText) -> list[Token]:
     skip = _SKIPPED.match
     tokens: list[Token] = []
     append = tokens.append
-    offset, size, after_in = 0, len(text), False
+    offset, size, after_in, open_brackets = 0, len(text), False, 0
     while True:
         skipped = skip(text, offset)
         assert skipped is not None
@@ -156,6 +158,12 @@ def tokenize(query: QueryText) -> list[Token]:
                 kind = INTEGER
         elif kind == HEX:
             value = value[2:-1]
+        elif value == "(":
+            open_brackets += 1
+            if open_brackets > BRACKETS_MAX:
+                raise query.error(f"expressions nest deeper than {BRACKETS_MAX} levels; split the query", offset)
+        elif value == ")":
+            open_brackets -= 1
         append(Token(kind, value, offset, end))
         if len(tokens) > TOKENS_MAX:
             raise query.error(f"the query text has more than {TOKENS_MAX} words and signs; split the query", offset)
