@@ -60,7 +60,9 @@ class Rows:
         """
         values = spread(self.value(expression), self.count)
         if pa.types.is_boolean(values.type) and self.types.of(expression).data_type is DataType.INT:
-            return values.cast(pa.int32())  # a condition in PQL
+            values = values.cast(pa.int32())  # a condition in PQL
+        if values.null_count and isinstance(expression, Call) and not self.context.null_handling:
+            return _without_null(values)  # CASE without ELSE
         return values
 
     def value(self, expression: Expression) -> Value:
@@ -89,7 +91,7 @@ class Rows:
             return np.zeros(self.count, np.bool_) if found is None else found
         if isinstance(expression, Call):
             if expression.name not in CONDITIONS and self.types.bound(expression).handles_nulls:
-                missing: NDArray[np.bool_] = self.evaluate(expression).is_null().to_numpy(zero_copy_only=False)
+                missing: NDArray[np.bool_] = spread(self.value(expression), self.count).is_null().to_numpy(zero_copy_only=False)
                 return missing
             parts = [self.is_null(arg) for arg in expression.args]
             return reduce(np.logical_or, parts, np.zeros(self.count, np.bool_))
@@ -127,6 +129,14 @@ class Rows:
                 return self.truth(expression)
             case Predicate():
                 return _predicate(self, condition)
+
+
+def _without_null(values: pa.Array) -> pa.Array:
+    """Where nothing is null, a function without a value gives '', 0, 0.0 or false (reference: CASE without ELSE)."""
+    if pa.types.is_list(values.type):
+        return pc.if_else(values.is_null(), pa.scalar([], values.type), values)
+    nothing = "" if pa.types.is_string(values.type) else b"" if pa.types.is_binary(values.type) else 0
+    return pc.fill_null(values, pa.scalar(nothing, pa.int8()).cast(values.type) if nothing == 0 else pa.scalar(nothing, values.type))
 
 
 def segment_rows(context: QueryContext, segment: Segment, docs: Docs) -> Rows:

@@ -34,11 +34,13 @@ _COMPARE = {
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """Finished groups: key columns by expression, aggregation values by index, all `num_rows` long."""
+    """Finished groups: key columns by expression, aggregation values by index, all `num_rows` long; `ranks`: by index what
+    PQL orders groups by."""
 
     keys: Mapping[Expression, pa.Array]
     values: tuple[pa.Array, ...]
     num_rows: int
+    ranks: tuple[pa.Array, ...] = ()
 
 
 def evaluate(expression: Expression | AggregationRef, groups: Groups) -> pa.Array:

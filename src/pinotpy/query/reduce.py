@@ -80,7 +80,7 @@ def _empty(kind: ResultType) -> pa.Array:
 
 def _aggregation(context: QueryContext, rows: pa.Table | None) -> ReducedResult:
     """One row, also when nothing matched (SQL's LIMIT 0 leaves none)."""
-    values = _finished(context, rows)
+    values, _ = _finished(context, rows)
     groups = Groups({}, tuple(values), 1)
     kept = 0 if context.dialect is Dialect.SQL and context.limit == 0 else 1
     if context.having is not None and context.dialect is Dialect.SQL:
@@ -88,9 +88,9 @@ def _aggregation(context: QueryContext, rows: pa.Table | None) -> ReducedResult:
     return ReducedResult(context.kind, tuple(_output(context, column, groups, slice(0, kept)) for column in context.output))
 
 
-def _finished(context: QueryContext, rows: pa.Table | None) -> list[pa.Array]:
-    """The value column of every aggregation. Without rows: one row of nothing seen."""
-    values = []
+def _finished(context: QueryContext, rows: pa.Table | None) -> tuple[list[pa.Array], list[pa.Array]]:
+    """The value column of every aggregation, and what PQL orders its groups by. Without rows: one row of nothing seen."""
+    values, ranks = [], []
     for index, aggregation in enumerate(context.aggregations):
         function = aggregation_function(aggregation.function, aggregation.args)
         if rows is None:
@@ -98,7 +98,8 @@ def _finished(context: QueryContext, rows: pa.Table | None) -> list[pa.Array]:
         else:
             states = [rows.column(name).combine_chunks() for name in rows.column_names if name.startswith(f"a{index}_")]
         values.append(function.finish(states, null_handling=context.null_handling))
-    return values
+        ranks.append(function.order_values(states, values[-1]))
+    return values, ranks
 
 
 def _output(context: QueryContext, column: OutputColumn, groups: Groups, rows: slice | NDArray[np.int64]) -> ResultColumn:
@@ -118,6 +119,8 @@ def _output_type(context: QueryContext, expression: Expression | AggregationRef,
             return ResultType(None, unknown_name="OBJECT")
         case Call() if pa.types.is_boolean(values.type):
             return ResultType(DataType.BOOLEAN)
+        case Call():  # arithmetic over aggregations and keys
+            return ResultType(DataType.DOUBLE)
         case _:
             return result_type(expression, context)
 
@@ -129,7 +132,8 @@ def _group_by(context: QueryContext, rows: pa.Table | None) -> ReducedResult:
     if rows is None:
         return _no_groups(context)
     keys = {expression: rows.column(f"k{i}").combine_chunks() for i, expression in enumerate(context.group_by)}
-    groups = Groups(keys, tuple(_finished(context, rows)), rows.num_rows)
+    values, ranks = _finished(context, rows)
+    groups = Groups(keys, tuple(values), rows.num_rows, tuple(ranks))
     if context.having is not None:
         groups = _take(groups, np.flatnonzero(select_groups(context.having, groups)))
     if _has_own_lists(context):
@@ -158,7 +162,8 @@ def _has_own_lists(context: QueryContext) -> bool:
 
 def _take(groups: Groups, rows: NDArray[np.int64]) -> Groups:
     indices = pa.array(rows)
-    return Groups({e: v.take(indices) for e, v in groups.keys.items()}, tuple(v.take(indices) for v in groups.values), len(rows))
+    values, ranks = (tuple(v.take(indices) for v in columns) for columns in (groups.values, groups.ranks))
+    return Groups({e: v.take(indices) for e, v in groups.keys.items()}, values, len(rows), ranks)
 
 
 def _ordered(context: QueryContext, groups: Groups) -> NDArray[np.int64]:
@@ -176,8 +181,11 @@ def _key_order(groups: Groups) -> list[SortKey]:
 
 def _best(context: QueryContext, column: OutputColumn, groups: Groups) -> NDArray[np.int64]:
     """PQL: the best groups of one aggregation, best first; ties by key."""
-    smallest_first = isinstance(column.expression, AggregationRef) and context.aggregations[column.expression.index].function in _SMALLEST_FIRST
-    value = SortKey(evaluate(column.expression, groups), ascending=smallest_first)
+    if isinstance(column.expression, AggregationRef) and groups.ranks:
+        index = column.expression.index
+        value = SortKey(groups.ranks[index], ascending=context.aggregations[index].function in _SMALLEST_FIRST)
+    else:
+        value = SortKey(evaluate(column.expression, groups), ascending=False)
     return order_indices([value, *_key_order(groups)], groups.num_rows, context.limit)
 
 

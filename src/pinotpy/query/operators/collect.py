@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType, StoredType
 from pinotpy.errors import QueryExecutionError
-from pinotpy.functions.spec import SlotPlan, Spilled
-from pinotpy.kernels import merge
+from pinotpy.functions.grouping import number_keys
+from pinotpy.functions.spec import DistributionPlan, SlotPlan, Spilled
+from pinotpy.kernels import abi, merge
 from pinotpy.kernels.exact_sums import UNIT_DOCS_MAX
 from pinotpy.kernels.result_context import D_ARENA, G_SPILL_ARENA, ResultContext
 from pinotpy.pql.ast import Literal
@@ -53,14 +54,21 @@ def collect_states(
         values_max: at most so many values were added to one group: within UNIT_DOCS_MAX rows are added up as they are,
             beyond it as state columns, whose sums have no bound.
     """
-    if values_max > UNIT_DOCS_MAX and len(groups) != num_groups:
-        single = np.arange(len(groups), dtype=np.int64)
-        states = _collect(layout, threads, key_words, single, len(groups), sources)
-        return state_columns(layout, [entry.function.merge(columns, groups, num_groups) for entry, columns in zip(layout.aggregations, states, strict=True)])
-    return state_columns(layout, _collect(layout, threads, key_words, groups, num_groups, sources))
+    wide = values_max > UNIT_DOCS_MAX and len(groups) != num_groups
+    rows = np.arange(len(groups), dtype=np.int64) if wide else groups
+    slots = iter(_collect_slots(layout, threads, key_words, rows, len(groups) if wide else num_groups))
+    states = []
+    for index, entry in enumerate(layout.aggregations):
+        if isinstance(entry.plan, SlotPlan):
+            columns = next(slots)
+            states.append(entry.function.merge(columns, groups, num_groups) if wide else columns)
+        else:
+            states.append(_collect_distribution(index, entry, entry.plan, threads, groups, num_groups, sources))
+    return state_columns(layout, states)
 
 
-def _collect(layout: Layout, threads: Sequence[ArenaRows], key_words: int, groups: Words, num_groups: int, sources: Sources) -> list[list[pa.Array]]:
+def _collect_slots(layout: Layout, threads: Sequence[ArenaRows], key_words: int, groups: Words, num_groups: int) -> list[list[pa.Array]]:
+    """State columns of the aggregations that have slots, in their order."""
     merged = np.zeros((num_groups, layout.row_words), np.int64)
     kinds = word_kinds(layout)
     spilled = []
@@ -72,19 +80,29 @@ def _collect(layout: Layout, threads: Sequence[ArenaRows], key_words: int, group
             spilled.append(np.column_stack([own[entries[:, 0]], entries[:, 1:]]))
     outside = np.concatenate(spilled) if spilled else np.empty((0, 5), np.int64)
     states = []
-    for index, entry in enumerate(layout.aggregations):
+    for entry in layout.aggregations:
         if isinstance(entry.plan, SlotPlan):
             last = entry.first_word + len(entry.plan.words)
             part = outside[(outside[:, 1] >= entry.first_word) & (outside[:, 1] < last)]
             parts = Spilled(part[:, 0], part[:, 1] - entry.first_word, part[:, 2], part[:, 3], part[:, 4])
             states.append(entry.plan.collect(merged[:, entry.first_word : last], merged[:, entry.seen_word], parts))
-        else:
-            rows, values, counts = _distribution(index, entry, threads, groups, sources)
-            states.append(entry.plan.collect(rows, values, counts, num_groups))
     return states
 
 
-def _distribution(index: int, entry: AggregationLayout, threads: Sequence[ArenaRows], groups: Words, sources: Sources) -> tuple[Words, pa.Array, Words]:
+def _collect_distribution(
+    index: int, entry: AggregationLayout, plan: DistributionPlan, threads: Sequence[ArenaRows], groups: Words, num_groups: int, sources: Sources
+) -> list[pa.Array]:
+    """State columns of an aggregation that has a distribution; where it counts by segment, the parts of a group are merged."""
+    rows, units, values, counts = _distribution(index, entry, threads, groups, sources)
+    if not plan.by_segment:
+        return plan.collect(rows, values, counts, num_groups)
+    segments = sources.plan.units[units, abi.U_SEGMENT]
+    parts, first = number_keys(rows * len(sources.plan.segments) + segments)
+    return entry.function.merge(plan.collect(parts, values, counts, len(first)), rows[first], num_groups)
+
+
+def _distribution(index: int, entry: AggregationLayout, threads: Sequence[ArenaRows], groups: Words, sources: Sources) -> tuple[Words, Words, pa.Array, Words]:
+    """(group, unit, value, count) of every value that a group saw in a unit."""
     rows, units, words, counts = [], [], [], []
     for thread in threads:
         pairs = thread.context.vector(entry.distribution + D_ARENA).reshape(-1, 3)
@@ -100,7 +118,7 @@ def _distribution(index: int, entry: AggregationLayout, threads: Sequence[ArenaR
     else:
         metas = sources.distributions.get(index, np.zeros(sources.plan.num_units, np.int64))
         values, _ = decode(all_words, all_units, metas, entry.argument.data_type.stored)
-    return np.concatenate(rows), values, np.concatenate(counts)
+    return np.concatenate(rows), all_units, values, np.concatenate(counts)
 
 
 _STORED_ARROW = {

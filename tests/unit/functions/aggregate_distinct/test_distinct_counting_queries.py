@@ -123,6 +123,23 @@ def test_counts_by_segment_are_read_off_dictionaries(cluster: InProcessCluster) 
     assert answer["numEntriesScannedPostFilter"] == 0
 
 
+def test_counts_by_segment_are_added_under_filters_and_in_groups(cluster: InProcessCluster) -> None:
+    positive = [[row for row in part if row["i"] > 0] for part in PARTS]
+    wanted = sum(len({row["i"] for row in part}) for part in positive)
+    assert values(cluster.pql("SELECT SEGMENTPARTITIONEDDISTINCTCOUNT(i) FROM t WHERE i > 0")) == [str(wanted)]
+    found = groups(cluster.pql("SELECT SEGMENTPARTITIONEDDISTINCTCOUNT(l) FROM t WHERE i > 0 GROUP BY g"))
+    assert found == {g: str(sum(len({row["l"] for row in part if row["g"] == g}) for part in positive)) for g in "xyz"}
+
+
+def test_groups_of_raw_sketches_come_by_their_estimates(cluster: InProcessCluster) -> None:
+    for raw in ("DISTINCTCOUNTRAWHLL", "DISTINCTCOUNTRAWTHETASKETCH"):
+        by_sketch, by_count = (
+            [entry["group"] for entry in cluster.pql(f"SELECT {name}(i) FROM t GROUP BY b, g TOP 6")["aggregationResults"][0]["groupByResult"]]
+            for name in (raw, raw.replace("RAW", ""))
+        )
+        assert len(by_sketch) == 6 and by_sketch == by_count
+
+
 FILTER = "expectedInsertions=200;fpp=0.000001"
 # Without parameters d and t would be filters of five million values: megabytes that no query text may hold.
 CALLS = ["i", "l", *(f"{column}, 'sizeThresholdInBytes=0;{FILTER}'" for column in "ildt"), *(f"{column}, '{FILTER}'" for column in "ildt")]
