@@ -73,14 +73,14 @@ class InProcessCluster:
             metrics=BrokerMetrics(Metrics("broker", BROKER_METRICS)),
         )
 
-    def add_table(self, schema: Schema, config: TableConfig, splits: Sequence[Iterable[pa.RecordBatch]]) -> list[str]:
+    def add_table(
+        self, schema: Schema, config: TableConfig, splits: Sequence[Iterable[pa.RecordBatch]], *, segment_names: Sequence[str] | None = None
+    ) -> list[str]:
         """Build one segment per split (record batches in storage form) and spread them over the servers."""
         raw = config.raw_table_name
-        names = []
-        for number, batches in enumerate(splits):
-            name = f"{raw}_{number:04d}"
+        names = list(segment_names) if segment_names is not None else [f"{raw}_{number:04d}" for number in range(len(splits))]
+        for name, batches in zip(names, splits, strict=True):
             build_segment(schema, config, batches, self.directory / raw, name, raw_table_name=raw)
-            names.append(name)
         self.add_built_table(schema, config, [self.directory / raw / name for name in names])
         return names
 

@@ -61,6 +61,9 @@ class AggregationCollector:
         found = find_aggregation(call.name)
         assert found is not None, call.name
         entry, percentile = found
+        if self._dialect is Dialect.PQL and entry.name not in functions():
+            # In SQL the name is read all the same, and refused with 700 when it shall run.
+            raise QueryExecutionError(f"Unsupported function: {call.name.upper()} is an aggregation that pinotpy does not have{position_text(call.position)}")
         args = self._arguments(call, entry, percentile)
         # COUNT counts rows whatever stands in it, so that its column is checked and not read.
         condition = None if call.filter is None else self._filters.compile(self._resolver.resolve(call.filter))

@@ -1,0 +1,121 @@
+"""Asks every question of a recording and sorts the answers: equal, other rows that are as right, changed by a named rule, or
+unexplained. SQL lines that differ and call what later issues bring are counted as later."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from golden_comparison import SUM_TOLERANCE, Answer, difference, has_defined_order, recorded_answer
+from golden_recordings import Recording
+from golden_rules import is_one_of_many, is_within_sketch_error, rule_for
+
+Send = Callable[[str, dict[str, Any]], Answer]  # dialect, body of the request
+
+EQUAL, OPEN_ROWS, LATER = "equal", "other rows, as right", "later functions"
+EQUAL_SHARE_MIN = 0.995
+
+# Functions that SQL has so far; a line that differs and calls another one is counted as later.
+_FUNCTIONS = frozenset(
+    [
+        *("count", "sum", "min", "max", "avg", "minmaxrange", "distinctcount"),
+        *("countmv", "summv", "minmv", "maxmv", "avgmv", "minmaxrangemv", "distinctcountmv"),
+        *("distinct", "regexplike", "and", "or", "not", "in", "between", "like", "values", "top", "limit", "option"),
+    ]
+)
+_CALL = re.compile(r"([A-Za-z_$][A-Za-z0-9_]*)\s*\(")
+_STRINGS = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"")
+_LATER_WORDS = re.compile(
+    r"\b(CASE|CAST|COALESCE|EXTRACT|FILTER|EXPLAIN|mapC|TEXT_MATCH|JSON_MATCH|DISTINCT FROM|maxQueryResponseSizeBytes)\b|\$(docId|hostName|segmentName)",
+    re.IGNORECASE,
+)
+_SUMS = re.compile(r"\b(SUM|AVG)(MV)?\s*\(", re.IGNORECASE)
+
+
+@dataclass(slots=True)
+class Replay:
+    """What came of one recording."""
+
+    recording: Recording
+    counts: Counter[str] = field(default_factory=Counter)
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def num_lines(self) -> int:
+        return self.counts.total() + len(self.problems)
+
+    def explained_share(self) -> float:
+        """Lines equal, or changed by a named rule, of all lines that did not count as later."""
+        return (self.counts.total() - self.counts[LATER]) / max(self.num_lines - self.counts[LATER], 1)
+
+    def report(self, where: str) -> str:
+        """One line of counts; the whole texts of what is unexplained go to the folder PINOTPY_GOLDEN_REPORT."""
+        folder = os.environ.get("PINOTPY_GOLDEN_REPORT")
+        if folder:
+            Path(folder).mkdir(exist_ok=True)
+            (Path(folder) / f"{self.recording.name}-{where.replace(' ', '-')}.txt").write_text("\n".join(self.problems))
+        return f"{self.recording.name} ({where}): {self.num_lines} lines: {dict(self.counts.most_common())}, unexplained {len(self.problems)}"
+
+    def check(self) -> None:
+        """AssertionError unless every line ran and is equal or explained."""
+        assert self.num_lines == self.recording.num_lines
+        assert not self.problems, f"{len(self.problems)} answers differ without a rule:\n" + "\n".join(self.problems[:40])
+        assert self.explained_share() >= EQUAL_SHARE_MIN
+        assert self.recording.dialect == "sql" or not self.counts[LATER]
+        assert self.counts[EQUAL] > self.num_lines // 2
+
+
+def replay(recording: Recording, send: Send, *, alternative: bool) -> Replay:
+    """Ask every line of the recording and compare."""
+    found = Replay(recording)
+    for number, line in enumerate(recording.lines()):
+        verdict, problem = _judge(recording.dialect, line, send, alternative=alternative)
+        if problem:
+            found.problems.append(f"line {number} [{line['section']}] {line[recording.dialect]}\n    {problem}")
+        else:
+            found.counts[verdict] += 1
+    return found
+
+
+def _judge(dialect: str, line: dict[str, Any], send: Send, *, alternative: bool) -> tuple[str, str]:
+    """(how it counts, '') or ('', what differs)."""
+    text = str(line[dialect])
+    body = line.get("request") or {dialect: line[dialect]}
+    theirs, ours = recorded_answer(line, alternative=alternative), send(dialect, body)
+    check_order = has_defined_order(text) and line.get("stable", True)
+    differs = difference(theirs, ours, line, check_order=check_order)
+    if differs is None:
+        return EQUAL, ""
+
+    def ask(other: str) -> dict[str, Any]:
+        return send(dialect, {**body, dialect: other}).document
+
+    if _SUMS.search(text) and difference(theirs, ours, line, check_order=check_order, tolerance=SUM_TOLERANCE) is None:
+        return "rule sum-rounding", ""
+    if not differs.startswith("numDocsScanned") and is_one_of_many(ask, text, theirs.document, ours.document):
+        return OPEN_ROWS, ""
+    rule = rule_for(dialect, text, theirs, ours)
+    if rule is None and is_within_sketch_error(ask, text, theirs.document, ours.document):
+        rule = "sketch"
+    if rule is not None:
+        return f"rule {rule}", ""
+    if dialect == "sql" and (_calls_later_functions(text) or _is_refused_as_unknown(ours)):
+        return LATER, ""
+    return "", differs
+
+
+def _is_refused_as_unknown(ours: Answer) -> bool:
+    """We say ourselves that we have no such function, or no arithmetic over aggregations."""
+    faults = [fault["message"].partition(":")[2].strip() for fault in ours.document.get("exceptions", [])]
+    return any(fault.startswith(("Unsupported function", "no aggregation is called")) for fault in faults)
+
+
+def _calls_later_functions(text: str) -> bool:
+    bare = _STRINGS.sub("''", text)
+    names = {name.lower().replace("_", "") for name in _CALL.findall(bare)}
+    return bool(names - _FUNCTIONS) or _LATER_WORDS.search(bare) is not None

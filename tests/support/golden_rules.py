@@ -1,0 +1,233 @@
+"""The rules of docs/differences.md by which our answer may differ from the recorded one, as predicates (text, recorded, ours).
+
+`row_rule` and `sketch_rule` ask further questions to judge: whether rows that a query leaves open are right ones, and whether
+estimates lie within the error that the page states.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from datasketches import compact_theta_sketch
+from golden_comparison import Answer, codes, has_defined_order, result_difference, row_lists, same
+
+Ask = Callable[[str], dict[str, Any]]  # the same question with another text
+Rule = Callable[[str, dict[str, Any], dict[str, Any]], bool]
+
+
+def _columns(response: dict[str, Any]) -> list[str]:
+    columns: list[str] = (response.get("selectionResults") or {"columns": []})["columns"]
+    return columns
+
+
+def _has(*words: str) -> Callable[[str], bool]:
+    return lambda text: any(word in text for word in words)
+
+
+def _faults(ours: dict[str, Any]) -> str:
+    return str(ours.get("exceptions"))
+
+
+def _same_numbers(text: str, theirs: dict[str, Any], ours: dict[str, Any]) -> bool:
+    """All cells are equal read as numbers: what differs is how many digits name the same double."""
+    return not codes(theirs) and not codes(ours) and result_difference(theirs, ours, check_order=has_defined_order(text), tolerance=1e-17) is None
+
+
+# Rules about HTTP statuses: the reference's is 500, ours 200 with one exception.
+STATUS_RULES: dict[str, Rule] = {
+    "option-text": lambda text, theirs, ours: codes(ours) == [150] and "is not a valid entry" in _faults(ours),
+    "offset-overflow": lambda text, theirs, ours: codes(ours) == [200] and "sum up to at most" in _faults(ours),
+    "option-values": lambda text, theirs, ours: codes(ours) == [700] and "timeoutMs" in _faults(ours),
+}
+COMMON_RULES: dict[str, Rule] = {
+    # Where the reference answers for one encoding or filter and fails for another, we answer for all.
+    "no-encoding-errors": lambda text, theirs, ours: bool(set(codes(theirs)) & {200, 450, 500}) and not codes(ours),
+    "no-timeout-errors": lambda text, theirs, ours: (
+        codes(theirs) == [427] or (theirs.get("numServersResponded") == 0 and theirs.get("numServersQueried", 0) > 0)
+    ),
+}
+PQL_RULES: dict[str, Rule] = {
+    "having": lambda text, theirs, ours: "HAVING" in text.upper() and codes(theirs) == [150],
+    "comments": lambda text, theirs, ours: codes(theirs) == [150] and _has("--", "/*")(text),
+    "carriage-return": lambda text, theirs, ours: codes(theirs) == [150] and "\r" in text,
+    "not-between": lambda text, theirs, ours: codes(theirs) == [150] and "NOT BETWEEN" in text,
+    "infix-arithmetic": lambda text, theirs, ours: codes(theirs) == [150] and bool(set("+-*/") & set(text.replace("(*)", ""))),
+    "unknown-column": lambda text, theirs, ours: codes(ours) == [710] and codes(theirs) in ([], [200]),
+    "offset-overflow": lambda text, theirs, ours: "sum up to at most" in _faults(ours),
+    "star-columns": lambda text, theirs, ours: "SELECT *" in text and _columns(theirs) == ["*"] and not row_lists(ours)[0],
+    "aligned-rows": lambda text, theirs, ours: bool(_columns(theirs)) and any(len(json.loads(row)) < len(_columns(theirs)) for row in row_lists(theirs)[0]),
+    "literal-on-the-left": lambda text, theirs, ours: re.search(r"WHERE '[^']*' >", text) is not None and not codes(ours),
+    "order-by-counters": lambda text, theirs, ours: _only_counters_differ("ORDER BY", text, theirs, ours, check_order=True),
+    "groovy": lambda text, theirs, ours: "Unsupported function: groovy" in _faults(ours),
+    "nan-order": lambda text, theirs, ours: "MAX(" in text and "NaN" in json.dumps(ours.get("aggregationResults")),
+    "negative-zero": lambda text, theirs, ours: "GROUP BY mod(" in text and not codes(ours),
+    "distinct-offset": lambda text, theirs, ours: "DISTINCT(" in text and re.search(r"LIMIT \d+,", text) is not None and not codes(ours),
+    "shortest-digits": _same_numbers,
+    **COMMON_RULES,
+}
+SQL_RULES: dict[str, Rule] = {
+    # The final pass of the reference's single server turns null keys and aggregates into '', 0, 0.0, false.
+    "nulls-of-groups": lambda text, theirs, ours: "GROUP BY" in text and "enableNullHandling=true" in text and _equal_but_for_nulls(theirs, ours),
+    "like-escape": lambda text, theirs, ours: "LIKE" in text and _has("\\", "ESCAPE")(text) and not codes(ours),
+    "like-newline": lambda text, theirs, ours: "LIKE" in text and _has("new", "w_l")(text) and not codes(ours),
+    "like-letter-case": lambda text, theirs, ours: "LIKE 'istanbul'" in text and not codes(ours),
+    "big-integers": lambda text, theirs, ours: re.search(r"[0-9]{19,}", text) is not None and not codes(ours),
+    "columns-compared": lambda text, theirs, ours: "edgeD = edgeRaw" in text and not codes(ours),
+    "nan-order": lambda text, theirs, ours: "edgeD - edgeD" in text and not codes(ours),
+    "decimal-scale": lambda text, theirs, ours: "bigD" in text and not codes(ours),
+    "denormal-floats": lambda text, theirs, ours: "edgeF" in text and not codes(ours),
+    "conditions-selected": lambda text, theirs, ours: codes(theirs) == [700] and "= 'NaN'" in text and not codes(ours),
+    "unknown-virtual-column": lambda text, theirs, ours: codes(ours) == [710] and "$" in text,
+    "concatenation": lambda text, theirs, ours: codes(theirs) == [700] and "||" in text and not codes(ours),
+    "backticks": lambda text, theirs, ours: codes(theirs) == [150] and "`" in text,
+    "order-by-counters": lambda text, theirs, ours: _only_counters_differ("ORDER BY", text, theirs, ours, check_order=True),
+    "unary-sign": lambda text, theirs, ours: codes(theirs) == [700] and re.search(r"[-+][a-z]", text) is not None and not codes(ours),
+    "constant-types": lambda text, theirs, ours: re.match(r"(SET [^;]*;)?\s*SELECT [-+*/%0-9. ()]+( FROM|$)", text) is not None and not codes(ours),
+    "limit-0-of-constants": lambda text, theirs, ours: re.fullmatch(r"SELECT [^A-Za-z]* LIMIT 0", text) is not None and not codes(ours),
+    "fractional-limit": lambda text, theirs, ours: "whole number after LIMIT" in _faults(ours),
+    "limit-out-of-range": lambda text, theirs, ours: "after LIMIT, found" in _faults(ours) and codes(theirs) == [200],
+    "total-docs": lambda text, theirs, ours: theirs["totalDocs"] == 0 and _only_counters_differ("WHERE", text, theirs, ours, check_order=False),
+    "number-arguments": lambda text, theirs, ours: codes(theirs) == [200] and codes(ours) == [700] and "are no numbers" in _faults(ours),
+    "offset": lambda text, theirs, ours: (
+        re.search(r"OFFSET|LIMIT \d+ *,", text) is not None and re.search("GROUP BY|DISTINCT", text) is not None and not codes(ours)
+    ),
+    "literal-types": lambda text, theirs, ours: (
+        codes(theirs) == [700] and not codes(ours) and re.search(r"WHERE (tsD|rawTs|jsonD) (=|NOT IN)", text) is not None
+    ),
+    "having-all-groups": lambda text, theirs, ours: (
+        "HAVING" in text and not codes(theirs) and not codes(ours) and len(ours["resultTable"]["rows"]) > len(theirs["resultTable"]["rows"])
+    ),
+    "having-without-groups": lambda text, theirs, ours: "beside HAVING" in _faults(ours),
+    "distinct-counters": lambda text, theirs, ours: _only_counters_differ("DISTINCT", text, theirs, ours, check_order=False),
+    "multi-value-conditions": lambda text, theirs, ours: codes(theirs) == [200] and codes(ours) == [700] and "multi-value column" in _faults(ours),
+    "groups-limit": lambda text, theirs, ours: "numGroupsLimit" in text and bool(ours.get("numGroupsLimitReached")),
+    **COMMON_RULES,
+}
+_RULES = {"pql": PQL_RULES, "sql": SQL_RULES}
+
+
+def rule_for(dialect: str, text: str, theirs: Answer, ours: Answer) -> str | None:
+    """The name of the rule that explains a difference."""
+    rules = STATUS_RULES if theirs.status != ours.status else _RULES[dialect]
+    return next((name for name, explains in rules.items() if explains(text, theirs.document, ours.document)), None)
+
+
+def _only_counters_differ(word: str, text: str, theirs: dict[str, Any], ours: dict[str, Any], *, check_order: bool) -> bool:
+    if word not in text or codes(theirs) or codes(ours):
+        return False
+    return result_difference(theirs, ours, check_order=check_order) is None
+
+
+def _equal_but_for_nulls(theirs: dict[str, Any], ours: dict[str, Any]) -> bool:
+    """Every row as recorded where ours has no null; sorted by what both have."""
+    if codes(theirs) or codes(ours):
+        return False
+    left, right = theirs["resultTable"]["rows"], ours["resultTable"]["rows"]
+
+    def shown(row: list[Any], other: list[Any]) -> bool:
+        return all(b is None or same(a, b, 1e-9) for a, b in zip(row, other, strict=True))
+
+    return len(left) == len(right) and all(any(shown(row, other) for row in left) for other in right)
+
+
+# --- rows that a query leaves open ---------------------------------------------------------------------------------
+
+_CUT = re.compile(r"\b(TOP|LIMIT)\s+-?\d+(\s*,\s*\d+)?(\s+OFFSET\s+\d+)?", re.IGNORECASE)
+
+
+def is_one_of_many(ask: Ask, text: str, theirs: dict[str, Any], ours: dict[str, Any]) -> bool:
+    """The query defines which rows may come (ties at the cut, no ORDER BY), not which do: as many rows on both sides, every row
+    is among the rows of our answer without the cut, and columns that the query orders by have the same values, row by row."""
+    if codes(theirs) or codes(ours):
+        return False
+    left, right = row_lists(theirs), row_lists(ours)
+    if not left or [len(rows) for rows in left] != [len(rows) for rows in right] or _sorted_columns(text, theirs) != _sorted_columns(text, ours):
+        return False
+    word = "TOP" if theirs.get("aggregationResults") else "LIMIT"
+    uncut = ask(f"{_CUT.sub('', text)} {word} 200000")
+    whole = row_lists(uncut)
+    if codes(uncut) or len(left) != len(whole):
+        return False
+    return all(not (Counter(a) - Counter(c)) and not (Counter(b) - Counter(c)) for a, b, c in zip(left, right, whole, strict=True))
+
+
+def _sorted_columns(text: str, document: dict[str, Any]) -> list[list[Any]]:
+    """Values of the answer's columns that are keys of ORDER BY, in the answer's order."""
+    clause = re.search(r"\bORDER\s+BY\b(.*)$", _CUT.sub("", text), re.IGNORECASE | re.DOTALL)
+    table = document.get("resultTable")
+    if clause is None or not (table or document.get("selectionResults")):
+        return []
+    names = table["dataSchema"]["columnNames"] if table else _columns(document)
+    rows = table["rows"] if table else document["selectionResults"]["results"]
+    keys = {re.sub(r"\s+(ASC|DESC)\b.*", "", key.strip(), flags=re.IGNORECASE | re.DOTALL) for key in clause[1].split(",")}
+    return [[row[i] for row in rows] for i, name in enumerate(names) if name in keys]
+
+
+# --- sketches ------------------------------------------------------------------------------------------------------
+
+_DIGEST = re.compile(r"PERCENTILE(?:EST|TDIGEST)(\d+)(MV)?\(", re.IGNORECASE)
+RANK_ERROR = 3  # in a hundred
+THETA_ERROR = 0.03
+
+
+def is_within_sketch_error(ask: Ask, text: str, theirs: dict[str, Any], ours: dict[str, Any]) -> bool:
+    """Rule `sketch`. Percentiles: both estimates of every group lie between the exact values RANK_ERROR ranks in a hundred below
+    and above. Serialized theta sketches: what both estimate differs by THETA_ERROR at most."""
+    if codes(theirs) or codes(ours):
+        return False
+    if "RAWTHETASKETCH" in text.upper():
+        return _equal_theta_sketches(theirs, ours)
+    if not _DIGEST.search(text):
+        return False
+    low, high = (_values_by_group(ask(_at_moved_level(text, sign * RANK_ERROR))) for sign in (-1, 1))
+    for answer in (theirs, ours):
+        for key, value in _values_by_group(answer).items():
+            number = _number(value)
+            if number is None:
+                continue
+            least, most = _number(low.get(key)), _number(high.get(key))
+            if least is None or most is None or not math.floor(least) <= number <= math.ceil(most):
+                return False
+    return True
+
+
+def _at_moved_level(text: str, ranks: int) -> str:
+    """The query with exact percentiles, `ranks` in a hundred further up or down, of all groups."""
+
+    def exact(match: re.Match[str]) -> str:
+        level = min(max(int(match[1]) + ranks, 0), 100)
+        return f"PERCENTILE{match[2] or ''}(__LEVEL{level}__"
+
+    moved = _DIGEST.sub(exact, _CUT.sub("", text))
+    moved = re.sub(r"\(__LEVEL([0-9.]+)__([^()]*)\)", r"(\2, \1)", moved)
+    return f"{moved} TOP 100000" if "GROUP BY" in text else moved
+
+
+def _equal_theta_sketches(theirs: dict[str, Any], ours: dict[str, Any]) -> bool:
+    left, right = (_values_by_group(answer) for answer in (theirs, ours))
+    estimates = [[compact_theta_sketch.deserialize(base64.b64decode(values[key])).get_estimate() for key in sorted(left)] for values in (left, right)]
+    return bool(left) and left.keys() == right.keys() and all(math.isclose(a, b, rel_tol=THETA_ERROR) for a, b in zip(*estimates, strict=True))
+
+
+def _values_by_group(answer: dict[str, Any]) -> dict[tuple[int, tuple[str, ...]], str]:
+    found: dict[tuple[int, tuple[str, ...]], str] = {}
+    for i, one in enumerate(answer.get("aggregationResults") or []):
+        if "groupByResult" in one:
+            found |= {(i, tuple(g["group"])): g["value"] for g in one["groupByResult"]}
+        else:
+            found[i, ()] = one["value"]
+    return found
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        value = float(text or "")
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
