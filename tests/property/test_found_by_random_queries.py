@@ -56,6 +56,12 @@ def values(answer: dict[str, Any]) -> Any:
         # A computed condition behind one that lets no doc of a segment through.
         ("SELECT COUNT(*) FROM t WHERE number > 1 AND length(concat(word, number)) > 200 AND length(concat(word, number)) > 300", [[0]]),
         ("SELECT COUNT(*) FROM t WHERE fraction > 100 AND add(number, fraction) > 2", [[0]]),
+        # NaN (of mod(x, 0)) is equal to itself and above all numbers, as everywhere; -0.0 (of mod(-2.0, 2)) is 0.0.
+        ("SELECT COUNT(*) FROM t WHERE mod(number, 0) > 5", [[6]]),
+        ("SELECT COUNT(*) FROM t WHERE mod(number, 0) <= 5", [[0]]),
+        ("SELECT COUNT(*) FROM t WHERE mod(number, 0) > add(number, fraction)", [[6]]),
+        ("SELECT COUNT(*) FROM t WHERE mod(number, 0) = mod(fraction, 0)", [[6]]),
+        ("SELECT COUNT(*) FROM t WHERE mod(fraction, 2) IN (0, 7)", [[3]]),
     ],
 )
 @pytest.mark.parametrize("dialect", ["pql", "sql", "sql with nulls"])
@@ -63,3 +69,8 @@ def test_queries_that_were_wrong_once(cluster: InProcessCluster, dialect: str, t
     nulls = dialect == "sql with nulls"
     answer = (cluster.pql if dialect == "pql" else cluster.sql)(text, query_options=f"preserveType=true;enableNullHandling={str(nulls).lower()}")
     assert values(answer) == expected
+
+
+def test_arithmetic_over_aggregations_is_answered(cluster: InProcessCluster) -> None:
+    assert values(cluster.sql("SELECT SUM(number) / COUNT(*), MAX(number + 1), SUM(number) > 3 FROM t")) == [[3.5, 7.0, True]]
+    assert values(cluster.sql("SELECT word, SUM(number) + 1 FROM t GROUP BY word ORDER BY word")) == [["", 7.0], ["a", 6.0], ["b", 8.0], ["c", 4.0]]

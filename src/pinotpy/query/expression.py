@@ -201,7 +201,26 @@ def _comparison(rows: Rows, call: Call) -> pa.Array:
         raise fault("comparison of columns needs single values: a multi-value column was found")
     if left.type != right.type or pa.types.is_boolean(left.type):
         left, right = _alike(rows, call, left, right)
-    return spread(_COMPARE[call.name](left, right), rows.count)
+    return _compared(call.name, spread(left, rows.count), spread(right, rows.count))
+
+
+def _compared(name: str, left: pa.Array, right: pa.Array) -> pa.Array:
+    """Values of one type in the order that all of pinotpy has: NaN is equal to itself and above all numbers."""
+    found: pa.Array = _COMPARE[name](left, right)
+    if not pa.types.is_floating(left.type):
+        return found
+    nan_left, nan_right = pc.is_nan(left), pc.is_nan(right)
+    if not (pc.any(nan_left).as_py() or pc.any(nan_right).as_py()):
+        return found
+    equal = pc.or_(pc.equal(left, right), pc.and_(nan_left, nan_right))
+    less = pc.or_(pc.less(left, right), pc.and_(pc.invert(nan_left), nan_right))
+    match name:
+        case "equals" | "not_equals":
+            return equal if name == "equals" else pc.invert(equal)
+        case "less_than" | "greater_than_or_equal":
+            return less if name == "less_than" else pc.invert(less)
+    up_to = pc.or_(less, equal)
+    return up_to if name == "less_than_or_equal" else pc.invert(up_to)
 
 
 def _alike(rows: Rows, call: Call, left: Value, right: Value) -> tuple[Value, Value]:
@@ -277,6 +296,8 @@ def _predicate(rows: Rows, predicate: Predicate) -> pa.Array:
         return pa.array(~nulls if leg.negated else nulls)
     values = rows.evaluate(predicate.lhs)
     passed = _passes(values, leg, data_type) if single_value else _any_passes(values, leg, data_type)
+    if predicate.lower is not None and predicate.upper is None and single_value and pa.types.is_floating(values.type):
+        passed = pc.or_(passed, pc.is_nan(values))  # NaN is above all numbers
     return pc.invert(passed) if leg.negated else passed
 
 
@@ -300,6 +321,8 @@ def _passes(values: Any, leg: Leg, data_type: DataType) -> pa.Array:
         plain = values.cast(pa.int64() if isinstance(test.low, int) else pa.float64())
         return pc.and_(pc.greater_equal(plain, test.low), pc.less_equal(plain, test.high))
     if isinstance(test, FixedMembers):
+        if pa.types.is_floating(values.type):
+            values = pc.add(values, pa.scalar(0, values.type))  # −0.0 is 0.0, also where bits are hashed
         return _keep_nulls(pc.is_in(values.cast(pa.from_numpy_dtype(test.values.dtype)), value_set=pa.array(test.values)), values)
     stored = values.cast(pa.binary()) if pa.types.is_string(values.type) else values
     if isinstance(test, VarRange):
