@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
+from typing import Any, Protocol
 
 import duckdb
 import numpy as np
@@ -23,6 +23,13 @@ from random_tables import RandomColumn, RandomTable
 PATTERNS = ["a", "^a", "b$", "[0-9]+", "ü", "x.*", "null", "^$", "(ab|XY)"]
 LIKES = ["a%", "%b", "%a%", "_", "__%", "%é%", "100\\%", "%"]
 OPERATORS = ("=", "<>", "<", "<=", ">", ">=")
+
+
+class Typed(Protocol):
+    """A column or an expression."""
+
+    @property
+    def type(self) -> str: ...
 
 
 @dataclass(slots=True)
@@ -43,7 +50,7 @@ class Question:
 def random_question(rng: random.Random, table: RandomTable) -> Question:
     """A selection, aggregation or group-by. PQL reads defaults for nulls, so tables with SQL nulls are asked in SQL."""
     dialect = "sql" if table.null_handling else rng.choice(["pql", "sql"])
-    where = _filter(rng, table, dialect, depth=rng.choice([0, 1, 1, 2, 3])) if rng.random() < 0.75 else None
+    where = random_filter(rng, table, dialect, depth=rng.choice([0, 1, 1, 2, 3])) if rng.random() < 0.75 else None
     kind = rng.choice(["selection", "aggregation", "group_by", "group_by"])
     build = {"selection": _selection, "aggregation": _aggregation, "group_by": _group_by}[kind]
     return build(rng, table, dialect, where)
@@ -52,11 +59,11 @@ def random_question(rng: random.Random, table: RandomTable) -> Question:
 # --- filters -------------------------------------------------------------------------------------------------------
 
 
-def _filter(rng: random.Random, table: RandomTable, dialect: str, depth: int) -> tuple[str, str]:
-    """(our text, DuckDB's text) of a condition."""
+def random_filter(rng: random.Random, table: RandomTable, dialect: str, depth: int) -> tuple[str, str]:
+    """(our text, DuckDB's text) of a condition over columns."""
     if depth == 0:
         return _predicate(rng, table, dialect)
-    parts = [_filter(rng, table, dialect, depth - 1 if rng.random() < 0.7 else 0) for _ in range(rng.choice([2, 2, 3]))]
+    parts = [random_filter(rng, table, dialect, depth - 1 if rng.random() < 0.7 else 0) for _ in range(rng.choice([2, 2, 3]))]
     word = rng.choice([" AND ", " OR "])
     ours, duck = (f"({word.join(p[i] for p in parts)})" for i in (0, 1))
     if dialect == "sql" and rng.random() < 0.2:
@@ -259,7 +266,7 @@ def check(question: Question, answer: dict[str, Any], connection: duckdb.DuckDBP
 
 def _check_selection(question: Question, answer: dict[str, Any], expected: list[tuple[Any, ...]]) -> None:
     shown = answer["resultTable"]["rows"] if "resultTable" in answer else answer["selectionResults"]["results"]
-    got = [tuple(_ours(c, v) for c, v in zip(question.columns, row, strict=True)) for row in shown]
+    got = [tuple(our_value(c, v) for c, v in zip(question.columns, row, strict=True)) for row in shown]
     all_rows = [tuple(_hashable(canonical(c, v)) for c, v in zip(question.columns, row, strict=True)) for row in expected]
     assert len(got) == max(0, min(question.limit, len(all_rows) - question.offset)), f"{len(got)} rows of {len(all_rows)}"
     keys = [question.columns.index(c) for c, _ in question.order]
@@ -283,13 +290,13 @@ def _check_groups(question: Question, answer: dict[str, Any], expected: list[tup
     else:
         merged: dict[tuple[str, ...], list[Any]] = {}
         for aggregation in answer["aggregationResults"]:
-            values = [_number(g["value"]) for g in aggregation["groupByResult"]]
+            values = [number_of(g["value"]) for g in aggregation["groupByResult"]]
             smallest_first = aggregation["function"].lower().startswith(("min_", "minmv_"))
-            assert values == sorted(values, key=_total_order, reverse=not smallest_first), "groups are not in order"
+            assert values == sorted(values, key=total_order, reverse=not smallest_first), "groups are not in order"
             for group in aggregation["groupByResult"]:
                 merged.setdefault(tuple(group["group"]), []).append(group["value"])
         rows = [(list(group), values) for group, values in merged.items()]
-    got = {tuple(_ours(c, v) for c, v in zip(question.columns, key, strict=True)): values for key, values in rows}
+    got = {tuple(our_value(c, v) for c, v in zip(question.columns, key, strict=True)): values for key, values in rows}
     assert len(got) == len(rows), "a group came twice"
     assert got.keys() == wanted.keys(), f"groups differ: missing {list(wanted.keys() - got.keys())[:3]}, surplus {list(got.keys() - wanted.keys())[:3]}"
     for key, values in got.items():
@@ -306,7 +313,7 @@ def _check_values(question: Question, shown: list[Any], numbers: tuple[Any, ...]
         if want is None:
             assert value is None, f"{name}: {value}, expected null"
             continue
-        found = _number(value)
+        found = number_of(value)
         same = found == want or (math.isnan(found) and math.isnan(want)) or abs(found - want) <= tolerance
         assert same, f"{name}({column.name if column else '*'}): {value}, expected {want!r}"
 
@@ -335,11 +342,13 @@ def _printed(value: float) -> float:
     return 6e-6 if math.isfinite(value) else 0.0
 
 
-def _number(value: Any) -> float:
+def number_of(value: Any) -> float:
+    """A number of an answer: integers stay exact."""
     return float(value) if not isinstance(value, int) else value
 
 
-def _total_order(value: float) -> tuple[int, float]:
+def total_order(value: float) -> tuple[int, float]:
+    """A sort key: NaN above all numbers."""
     return (1, 0.0) if math.isnan(value) else (0, value)
 
 
@@ -347,10 +356,10 @@ def _hashable(value: Any) -> Any:
     return tuple(_hashable(v) for v in value) if isinstance(value, list) else value
 
 
-def _ours(column: RandomColumn, value: Any) -> Any:
+def our_value(column: Typed, value: Any) -> Any:
     """A value of our answer (native or text) in canonical form."""
     if isinstance(value, list):
-        return tuple(_ours(column, v) for v in value)
+        return tuple(our_value(column, v) for v in value)
     if value is None:
         return None
     match column.type:
