@@ -4,6 +4,8 @@ under TYPE_CHECKING. The table is the floor plan of ARCHITECTURE.md."""
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -98,3 +100,9 @@ def test_a_library_of_the_outside_has_one_door(library: str) -> None:
             if any(name.split(".")[0] == library for name in names):
                 users.add(file.relative_to(SOURCE).as_posix())
     assert users <= ONE_DOOR[library], f"{library} is imported by {users}"
+
+
+def test_a_broker_runs_without_compiled_kernels() -> None:
+    """numba costs 140 MB and a second: only servers and segment builders load it."""
+    code = "import sys, pinotpy.broker.service, pinotpy.broker.handler; sys.exit(any(name in sys.modules for name in ('numba', 'llvmlite')))"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

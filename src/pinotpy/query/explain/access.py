@@ -1,13 +1,9 @@
-"""How a predicate is answered in one segment, and why no other index answers it.
-
-A finding is a dict that goes over the wire as it is. Keys in NUMBERS hold [least, most] over the segments that it stands
-for; everything else is the same in all of them.
-"""
+"""How a predicate is answered in one segment, and why no other index answers it."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +12,7 @@ from pinotpy.kernels import abi, filters
 from pinotpy.kernels.legs import LEG_ALWAYS, LEG_NEVER
 from pinotpy.pql.ast import Dialect
 from pinotpy.query.columns import ColumnMetas
+from pinotpy.query.explain.groups import DICTIONARY, INVERTED, SORTED, TEXT, Finding
 from pinotpy.query.explain.notes import BY_LIST, BY_RUN, ScanNotes
 from pinotpy.query.explain.predicate_text import predicate_text
 from pinotpy.query.filter.computed import ComputedLeg, condition_columns
@@ -25,11 +22,8 @@ from pinotpy.query.on_dictionary import deciding_column
 from pinotpy.query.predicate import Nothing, NullTest, TextSearch
 from pinotpy.query.scan import LIST_SHARE_MAX, MERGED_LIST_DOCS_MIN, posting_lengths
 
-Finding = dict[str, Any]
-NUMBERS: Final = ("docs", "percent")
 _ENDLESS: Final = np.iinfo(np.int64).max
 
-SORTED, INVERTED, TEXT, DICTIONARY = "sorted index", "inverted index", "text index", "dictionary"
 _OF_FUNCTION: Final = {
     filters.docs_range.address: (SORTED, "docs are compared with a run of docs"),
     filters.ids_range.address: ("scan", "dictionary ids are compared with a range of ids"),

@@ -13,8 +13,7 @@ from typing import Any, Final
 
 from pinotpy.pql.printer import print_expression
 from pinotpy.query.context import AggregationRef, OrderBy, QueryContext, QueryKind
-from pinotpy.query.explain.access import INVERTED, SORTED, TEXT, Finding
-from pinotpy.query.explain.plans import merge_groups
+from pinotpy.query.explain.groups import INVERTED, SORTED, TEXT, Finding, merge_groups
 
 TABLE_COLUMNS: Final = (("Operator", "STRING"), ("Operator_Id", "INT"), ("Parent_Id", "INT"))
 _INDEX_NAMES: Final = {SORTED: "sorted_index", INVERTED: "inverted_index", TEXT: "text_index"}

@@ -81,7 +81,7 @@ def _groups(keys: tuple[Expression, ...], plan: ScanPlan) -> dict[str, Any]:
     sources = Sources(plan)
     ways = set()
     for shape in plan.shapes(projected_columns(plan.context)):
-        found = [sources.of(shape, key.expression, key.data_type) for key in made]
+        found = [sources.of(shape, key.expression) for key in made]
         is_dense = table_sizes(shape, made, found) is not None
         ways.add(_DENSE if is_dense else _RAW_KEY if not all(source.by_id for source in found) else _MANY_GROUPS)
     if not ways:

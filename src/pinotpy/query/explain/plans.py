@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Final
-
-import orjson
+from collections.abc import Sequence
+from typing import Any
 
 from pinotpy.query.context import QueryContext, QueryKind
 from pinotpy.query.control import QueryControl
-from pinotpy.query.explain.access import NUMBERS, FilterExplainer, Finding
+from pinotpy.query.explain.access import FilterExplainer
+from pinotpy.query.explain.groups import Finding, merge_groups
 from pinotpy.query.explain.notes import ScanNotes
 from pinotpy.query.explain.operators import operator_of
 from pinotpy.query.operators.distinct import grouping_context
@@ -17,7 +16,6 @@ from pinotpy.query.partial import PartialResult, Statistics
 from pinotpy.query.scan import build_scan
 from pinotpy.segment.data_source import Segment, Stored
 
-NAMES_SHOWN_MAX: Final = 5
 # Rules that prune a segment, in the words of the answer.
 NO_DOCS, MIN_MAX, LIMIT, LIMIT_ZERO = "no docs", "min and max", "limit", "limit 0"
 
@@ -26,7 +24,7 @@ def explain_segments(context: QueryContext, segments: Sequence[Segment], wanted:
     """Plan the query over `wanted`, the first of `segments` that LIMIT asks for, and say what was decided; reads no docs.
 
     The partial result has no rows; its `explain` is a list of groups of segments:
-      segments, names: how many, and up to NAMES_SHOWN_MAX of them;
+      segments, names: how many, and up to explain.groups.NAMES_SHOWN_MAX of them;
       docs: [least, most] of one segment;
       pruned: {rule, why}, for min and max also values: {column: [least, most] of each named segment}; or else
       operator: what is done with the docs (operators.py); toRead: [least, most] docs of one segment that are looked at;
@@ -85,44 +83,3 @@ def _by_min_max(segment: Segment, pruners: list[Finding]) -> Finding:
 
 def _shown(value: Stored | None) -> Any:
     return value.decode("utf-8", "backslashreplace")[:100] if isinstance(value, bytes) else value
-
-
-# --- grouping ----------------------------------------------------------------------------------------------------------
-
-
-def merge_groups(groups: Iterable[Finding]) -> list[Finding]:
-    """Groups with the same plan as one; numbers become [least, most], counts are added."""
-    merged: dict[bytes, Finding] = {}
-    for group in groups:
-        key = orjson.dumps(_without_numbers({k: v for k, v in group.items() if k not in ("segments", "names")}))
-        known = merged.get(key)
-        if known is None:
-            merged[key] = group
-            continue
-        names = [*known["names"], *group["names"]][:NAMES_SHOWN_MAX]
-        merged[key] = _widened(known, group) | {"segments": known["segments"] + group["segments"], "names": names}
-    return list(merged.values())
-
-
-_SPANS: Final = frozenset({*NUMBERS, "toRead"})
-
-
-def _without_numbers(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {k: _without_numbers(v) for k, v in value.items() if k not in _SPANS and k != "values"}
-    return [_without_numbers(item) for item in value] if isinstance(value, list) else value
-
-
-def _widened(one: Any, other: Any) -> Any:
-    """Two findings that differ in numbers only."""
-    if isinstance(one, dict):
-        return {k: _span(k, v, other[k]) for k, v in one.items()}
-    return [_widened(a, b) for a, b in zip(one, other, strict=True)] if isinstance(one, list) else one
-
-
-def _span(name: str, one: Any, other: Any) -> Any:
-    if name in _SPANS:
-        return [min(one[0], other[0]), max(one[1], other[1])]
-    if name == "values":
-        return {column: [*spans, *other[column]][:NAMES_SHOWN_MAX] for column, spans in one.items()}
-    return one if name in ("segments", "names") else _widened(one, other)

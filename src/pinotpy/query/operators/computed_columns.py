@@ -1,4 +1,5 @@
-"""Expressions that are grouped or aggregated become columns of the segments, so that kernels read them like any other.
+"""Expressions that are grouped or aggregated become columns of the segments, so that kernels read them like any other; so do
+raw columns of text, which have no dict ids to read.
 
 An expression over one dictionary column is computed on its dictionary; any other is computed on the docs that the filter
 selects, in batches, and never on others: a value that no selected doc has can make nothing fail.
@@ -27,7 +28,8 @@ from pinotpy.query.on_dictionary import deciding_column
 from pinotpy.query.plan import ScanPlan
 from pinotpy.query.reduced import ResultType
 from pinotpy.query.result_types import columns_in, is_constant, is_strict, result_type
-from pinotpy.segment.data_source import Dictionary, Stored
+from pinotpy.query.values import nulls_at, values_at
+from pinotpy.segment.data_source import Dictionary, Segment, Stored
 from pinotpy.segment.virtual import CompletedSegment
 
 Docs = NDArray[np.int64]
@@ -41,14 +43,16 @@ def with_computed_columns(plan: ScanPlan) -> ScanPlan:
     Raises: what evaluating expressions raises.
     """
     context = plan.context
-    calls: dict[Call | Literal, None] = dict.fromkeys(key for key in context.group_by if isinstance(key, Call | Literal))
-    calls |= dict.fromkeys(a.args[0] for a in context.aggregations if a.args and isinstance(a.args[0], Call))
-    if not calls or not plan.segments:
+    if not plan.segments:
+        return plan
+    calls: dict[Expression, None] = dict.fromkeys(key for key in context.group_by if isinstance(key, Literal) or _is_computed(plan, key))
+    calls |= dict.fromkeys(a.args[0] for a in context.aggregations if a.args and _is_computed(plan, a.args[0]))
+    if not calls:
         return plan
     names = {call: f"$expression{i}" for i, call in enumerate(calls)}
     types = {call: result_type(call, context) for call in calls}
     added: list[dict[str, ComputedColumn]] = [{} for _ in plan.segments]
-    pending: list[tuple[int, Call | Literal]] = []
+    pending: list[tuple[int, Expression]] = []
     for index in np.unique(plan.units[:, abi.U_SEGMENT]).tolist():
         for call in calls:
             column = _on_dictionary(plan, index, call, names[call], types[call])
@@ -69,11 +73,16 @@ def with_computed_columns(plan: ScanPlan) -> ScanPlan:
     return _rewritten(plan, names, types, added)
 
 
-def _rewritten(
-    plan: ScanPlan, names: dict[Call | Literal, str], types: dict[Call | Literal, ResultType], added: Sequence[dict[str, ComputedColumn]]
-) -> ScanPlan:
+def _is_computed(plan: ScanPlan, expression: Expression) -> bool:
+    if not isinstance(expression, Identifier):
+        return isinstance(expression, Call)
+    is_text = (result_type(expression, plan.context).data_type or DataType.STRING).stored is StoredType.VAR
+    return is_text and bool((plan.metas.of(expression.name)[:, abi.M_CARDINALITY] < 0).any())
+
+
+def _rewritten(plan: ScanPlan, names: dict[Expression, str], types: dict[Expression, ResultType], added: Sequence[dict[str, ComputedColumn]]) -> ScanPlan:
     def stand_in(expression: Expression) -> Expression:
-        return Identifier(names[expression]) if isinstance(expression, Call | Literal) and expression in names else expression
+        return Identifier(names[expression]) if expression in names else expression
 
     context = plan.context
     refs = [ColumnRef(name, types[call].data_type or DataType.STRING, types[call].single_value) for call, name in names.items()]
@@ -107,7 +116,7 @@ def _docs_by_segment(plan: ScanPlan) -> dict[int, Docs]:
 # --- evaluation ------------------------------------------------------------------------------------------------------
 
 
-def _on_dictionary(plan: ScanPlan, index: int, call: Call | Literal, name: str, kind: ResultType) -> ComputedColumn | None:
+def _on_dictionary(plan: ScanPlan, index: int, call: Expression, name: str, kind: ResultType) -> ComputedColumn | None:
     """Computed once a dictionary value; None where that is impossible, not worth it, or fails for a value that perhaps no doc has."""
     segment = plan.segments[index]
     decided = kind.single_value and is_constant(call)
@@ -124,20 +133,21 @@ def _on_dictionary(plan: ScanPlan, index: int, call: Call | Literal, name: str, 
     ids = source.ids()
     column = ComputedColumn(name, kind, segment.num_docs)
     column.put_ids(table[ids], dictionary)
+    column.dictionary = _Sorted(dictionary, len(dictionary))  # type: ignore[assignment]
     if plan.context.null_handling and (source.has_nulls or missing is not None):
         column.put_nulls(source.null_mask() if missing is None else missing[ids] | source.null_mask())
     _account(plan, column)
     return column
 
 
-def _on_docs(plan: ScanPlan, index: int, call: Call | Literal, name: str, kind: ResultType, docs: Docs) -> ComputedColumn:
+def _on_docs(plan: ScanPlan, index: int, call: Expression, name: str, kind: ResultType, docs: Docs) -> ComputedColumn:
     """Computed in batches, so that the deadline is looked at often; text is encoded batch by batch as well."""
     segment = plan.segments[index]
     parts, missing = [], []
     for first in range(0, len(docs), BATCH_DOCS):
         plan.control.check()
-        values = segment_rows(plan.context, segment, docs[first : first + BATCH_DOCS]).evaluate(call)
-        missing.append(values.is_null().to_numpy(zero_copy_only=False) if values.null_count else np.zeros(len(values), np.bool_))
+        values, null = _values(plan, segment, call, docs[first : first + BATCH_DOCS])
+        missing.append(null)
         parts.append(_Part.of(values, kind))
     column = _made(plan, name, kind, segment.num_docs, parts, docs)
     null = np.concatenate(missing)
@@ -145,6 +155,16 @@ def _on_docs(plan: ScanPlan, index: int, call: Call | Literal, name: str, kind: 
         column.put_nulls(_spread(null, docs, segment.num_docs))
     _account(plan, column)
     return column
+
+
+def _values(plan: ScanPlan, segment: Segment, call: Expression, docs: Docs) -> tuple[pa.Array, NDArray[np.bool_]]:
+    """Values at docs, and which are null. A column's own nulls read as its default, in multi-values too."""
+    if isinstance(call, Identifier):
+        column = segment.column(call.name)
+        null = nulls_at(column, docs)
+        return values_at(column, docs, null_handling=False), np.zeros(len(docs), np.bool_) if null is None else null
+    values = segment_rows(plan.context, segment, docs).evaluate(call)
+    return values, values.is_null().to_numpy(zero_copy_only=False) if values.null_count else np.zeros(len(values), np.bool_)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,17 +203,18 @@ def _made(plan: ScanPlan, name: str, kind: ResultType, num_docs: int, parts: Seq
 
 
 def _united(plan: ScanPlan, parts: Sequence[pa.DictionaryArray]) -> tuple[NDArray[np.uint32], pa.Array]:
-    """Dict ids and the sorted distinct values of dictionaries of their own."""
+    """Dict ids and the distinct values, in no order, of dictionaries of their own."""
     if not parts:
         return np.zeros(0, np.uint32), pa.array([], pa.binary())
-    ranks, dictionary = _encode(pa.concat_arrays([part.dictionary for part in parts]))
+    united = pa.concat_arrays([part.dictionary for part in parts]).dictionary_encode()
+    numbers = united.indices.to_numpy(zero_copy_only=False).astype(np.uint32)
     ids, first = [], 0
     for part in parts:
         plan.control.check()
-        own = ranks[first : first + len(part.dictionary)]
+        own = numbers[first : first + len(part.dictionary)]
         first += len(part.dictionary)
         ids.append(own[part.indices.to_numpy(zero_copy_only=False)])
-    return np.concatenate(ids), dictionary
+    return np.concatenate(ids), united.dictionary
 
 
 def _account(plan: ScanPlan, column: ComputedColumn) -> None:
@@ -295,12 +316,11 @@ class ComputedColumn:
         self.meta[abi.M_DATA] = self._address(values)
 
     def put_ids(self, ids: NDArray[np.uint32], dictionary: pa.Array) -> None:
-        """Dict ids of sorted values."""
+        """Dict ids of distinct values."""
         self._keep(ids)
         self._kept.append(dictionary)
         self.size_bytes += dictionary.nbytes
         self.cardinality = len(dictionary)
-        self.dictionary = _Sorted(dictionary, len(dictionary))  # type: ignore[assignment]
         meta = self.meta
         meta[abi.M_ENCODING], meta[abi.M_WIDTH], meta[abi.M_CARDINALITY] = abi.ENC_DICT, ids.itemsize, len(dictionary)
         meta[abi.M_DATA] = self._address(ids)

@@ -111,8 +111,7 @@ class _Emitter:
         self.shape.emit(count, groups, 0, entry.seen_word, skip)
 
     def _source(self, entry: AggregationLayout) -> Source:
-        assert entry.argument.data_type is not None
-        return self.sources.of(self.shape, entry.source, entry.argument.data_type)
+        return self.sources.of(self.shape, entry.source)
 
     def _hold(self, kind: str, what: Filter | Expression | tuple[Filter | None, Expression], make: Callable[[], int]) -> int:
         if (kind, what) not in self._held:

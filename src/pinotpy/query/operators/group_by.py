@@ -98,7 +98,7 @@ def _emit(shape: Shape, layout: Layout, keys: list[Key], sources: Sources) -> No
     for key in keys:
         if key.expanded:
             shape.expand(_name(key))
-    found = [sources.of(shape, key.expression, key.data_type) for key in keys]
+    found = [sources.of(shape, key.expression) for key in keys]
     for key, source in zip(keys, found, strict=True):
         key.metas[shape.units] = source.metas if source.by_id else 0
     sizes = table_sizes(shape, keys, found)
