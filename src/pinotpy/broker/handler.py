@@ -37,7 +37,7 @@ from pinotpy.query.response import pql as pql_response
 from pinotpy.query.response import sql as sql_response
 from pinotpy.query.response.envelope import Envelope
 from pinotpy.query.trace import Entry, Laps, trace_text
-from pinotpy.rpc.wire import FLAG_TRACE, RequestKind, ServerRequest
+from pinotpy.rpc.wire import FLAG_TRACE, LAST_WORD_S, RequestKind, ServerRequest
 
 log = logging.getLogger(__name__)
 
@@ -105,8 +105,6 @@ class Broker:
 
 
 QUARANTINE_NS = 2_000_000_000
-# A server ends a query at its deadline and says so; only one that does not even say that is "not responding".
-LAST_WORD_S = 0.2
 # Above these a query is parsed, and its answer reduced and written, on another thread: the event loop serves all clients.
 INLINE_TEXT_CHARACTERS_MAX = 8 << 10
 INLINE_RESULT_CELLS_MAX = 5_000

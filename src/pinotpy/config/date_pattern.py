@@ -183,7 +183,7 @@ def _written(field: _Field, moment: datetime) -> str:
         case "S":
             return f"{moment.microsecond:06d}".ljust(field.count, "0")[: field.count]
         case "Z":
-            text = moment.strftime("%z") or "+0000"
+            text = (moment.strftime("%z") or "+0000")[:5]  # seconds of local mean time are left out
             return text if field.count == 1 else f"{text[:3]}:{text[3:5]}" if field.count == 2 else str(moment.tzinfo)
     number = {
         "M": moment.month,

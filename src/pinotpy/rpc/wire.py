@@ -53,6 +53,9 @@ class RequestKind(IntEnum):
 
 
 FLAG_TRACE = 1
+# A server ends a query so long before its caller stops waiting, and says so; only one that does not even say that is "not
+# responding".
+LAST_WORD_S = 0.2
 FLAGS_KNOWN = FLAG_TRACE
 
 
