@@ -7,6 +7,7 @@ reference's text and what to write instead. Source: sql-live.md.
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import InvalidOperation
 from typing import Final
 
 from pinotpy.errors import ParseError
@@ -26,7 +27,10 @@ class SqlExpressionParser(ExpressionParser):
     quotes_names = True
 
     def number(self, token: Token) -> Literal:
-        return decimal_literal(token.value, self.cursor.position(token))
+        try:
+            return decimal_literal(token.value, self.cursor.position(token))
+        except InvalidOperation as error:
+            raise self.cursor.error(f"expected a number, found '{token.value[:40]}', whose exponent is out of any range", token) from error
 
     # --- primaries -------------------------------------------------------------------------------------------------
 
