@@ -18,6 +18,9 @@ MACROS = (
     "p_int_of_long(x) AS ((((x)::HUGEINT + 2147483648) % 4294967296 + 4294967296) % 4294967296 - 2147483648)::INTEGER",
     # Java's text of a double, of those between 1 and 10,000,000 and of 0.
     "p_double_text(x) AS CASE WHEN isnan(x) THEN 'NaN' ELSE (x)::VARCHAR END",
+    # Doubles: NaN is equal to itself, and neither above nor below anything.
+    "p_less(a, b) AS a < b AND NOT (isnan(a) OR isnan(b))",
+    "p_up_to(a, b) AS a <= b AND NOT (isnan(a) OR isnan(b))",
     # UTF-16 units: of the random texts, 😀 alone has two.
     "p_length(s) AS (2 * length(s) - length(replace(s, '😀', '')))::INTEGER",
     "p_upper(s) AS upper(replace(s, 'ß', 'ss'))",

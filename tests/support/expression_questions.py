@@ -18,7 +18,7 @@ from typing import Any
 
 import duckdb
 from duck_oracle import DUCK_TYPES
-from random_expressions import Expr, Expressions
+from random_expressions import Expr, Expressions, compared
 from random_queries import number_of, our_value, random_filter, total_order
 from random_tables import RandomTable
 
@@ -117,7 +117,7 @@ class FilterMaker:
             return f"{subject.ours} {excluded}BETWEEN {low[0]} AND {high[0]}", f"({subject.duck}) {excluded}BETWEEN {low[1]} AND {high[1]}"
         operator = self.rng.choice(["=", "<>", "<", "<=", ">", ">="])
         value = _literals(subject, self.rng.choice(probes))
-        return f"{subject.ours} {operator} {value[0]}", f"({subject.duck}) {operator} {value[1]}"
+        return f"{subject.ours} {operator} {value[0]}", compared(operator, f"({subject.duck})", value[1], DUCK_TYPES[subject.type])
 
     def _probes(self, subject: Expr) -> list[Any]:
         rows = self.connection.execute(f"SELECT DISTINCT v FROM (SELECT {subject.duck} AS v FROM t LIMIT 200) ORDER BY v LIMIT 40").fetchall()

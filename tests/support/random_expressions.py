@@ -104,8 +104,10 @@ class Expressions:
         lists = self._columns(lambda c: not c.single_value)
         if lists:
             return self._of_list(0)
-        texts = self._columns(lambda c: c.single_value and c.type == "STRING")
-        return self._of_text(0) if texts else self._leaf(self.rng.choice(self._columns(lambda c: c.single_value and c.type == "TIMESTAMP")))
+        if self._columns(lambda c: c.single_value and c.type == "STRING"):
+            return self._of_text(0)
+        column = self.rng.choice(self._columns(lambda c: c.single_value and c.type == "TIMESTAMP"))
+        return Expr(f"TIMECONVERT({column.name}, 'MILLISECONDS', 'SECONDS')", f"({column.name} // 1000)", "LONG")
 
     def _number_leaf_at(self, depth: int) -> Expr:
         return self._number_leaf()
@@ -270,7 +272,7 @@ class Expressions:
             left = self.number(depth - 1)
             right = self._constant() if self.rng.random() < 0.4 else self.number(depth - 1)
             kind = "BIGINT" if {left.type, right.type} <= {"INT", "LONG"} else "DOUBLE"
-        duck = f"(({left.duck})::{kind} {sign} ({right.duck})::{kind})"
+        duck = compared(sign, f"({left.duck})::{kind}", f"({right.duck})::{kind}", kind)
         if self.pql:
             return Expr(f"{COMPARISONS[sign]}({left.ours}, {right.ours})", f"({duck})::INTEGER", "INT")
         return Expr(f"({left.ours} {sign} {right.ours})", duck, "BOOLEAN")
@@ -287,6 +289,15 @@ class Expressions:
 def can_compute(table: RandomTable) -> bool:
     """Whether the table has a column from which numbers can be computed."""
     return any(not c.single_value or c.is_number or c.type in ("STRING", "TIMESTAMP") for c in table.columns)
+
+
+def compared(sign: str, left: str, right: str, kind: str) -> str:
+    """DuckDB's text of a comparison of two values of a type of DuckDB."""
+    if kind not in ("FLOAT", "DOUBLE") or sign in ("=", "<>"):
+        return f"({left} {sign} {right})"
+    if sign in (">", ">="):
+        left, right = right, left
+    return f"(p_less({left}, {right}))" if sign in ("<", ">") else f"(p_up_to({left}, {right}))"
 
 
 def _without_emoji(inner: Expr) -> Expr:

@@ -205,22 +205,12 @@ def _comparison(rows: Rows, call: Call) -> pa.Array:
 
 
 def _compared(name: str, left: pa.Array, right: pa.Array) -> pa.Array:
-    """Values of one type in the order that all of pinotpy has: NaN is equal to itself and above all numbers."""
+    """Values of one type. NaN is equal to itself, as in groups, and neither above nor below anything (recorded: div(x, 0) > 5)."""
     found: pa.Array = _COMPARE[name](left, right)
-    if not pa.types.is_floating(left.type):
+    if name not in ("equals", "not_equals") or not pa.types.is_floating(left.type):
         return found
-    nan_left, nan_right = pc.is_nan(left), pc.is_nan(right)
-    if not (pc.any(nan_left).as_py() or pc.any(nan_right).as_py()):
-        return found
-    equal = pc.or_(pc.equal(left, right), pc.and_(nan_left, nan_right))
-    less = pc.or_(pc.less(left, right), pc.and_(pc.invert(nan_left), nan_right))
-    match name:
-        case "equals" | "not_equals":
-            return equal if name == "equals" else pc.invert(equal)
-        case "less_than" | "greater_than_or_equal":
-            return less if name == "less_than" else pc.invert(less)
-    up_to = pc.or_(less, equal)
-    return up_to if name == "less_than_or_equal" else pc.invert(up_to)
+    both_nan = pc.and_(pc.is_nan(left), pc.is_nan(right))
+    return pc.or_(found, both_nan) if name == "equals" else pc.and_not(found, both_nan)
 
 
 def _alike(rows: Rows, call: Call, left: Value, right: Value) -> tuple[Value, Value]:
@@ -296,8 +286,6 @@ def _predicate(rows: Rows, predicate: Predicate) -> pa.Array:
         return pa.array(~nulls if leg.negated else nulls)
     values = rows.evaluate(predicate.lhs)
     passed = _passes(values, leg, data_type) if single_value else _any_passes(values, leg, data_type)
-    if predicate.lower is not None and predicate.upper is None and single_value and pa.types.is_floating(values.type):
-        passed = pc.or_(passed, pc.is_nan(values))  # NaN is above all numbers
     return pc.invert(passed) if leg.negated else passed
 
 
@@ -323,7 +311,7 @@ def _passes(values: Any, leg: Leg, data_type: DataType) -> pa.Array:
     if isinstance(test, FixedMembers):
         if pa.types.is_floating(values.type):
             values = pc.add(values, pa.scalar(0, values.type))  # −0.0 is 0.0, also where bits are hashed
-        return _keep_nulls(pc.is_in(values.cast(pa.from_numpy_dtype(test.values.dtype)), value_set=pa.array(test.values)), values)
+        return _keep_nulls(pc.is_in(values.cast(pa.from_numpy_dtype(test.values.dtype)), value_set=pa.array(test.values + 0)), values)
     stored = values.cast(pa.binary()) if pa.types.is_string(values.type) else values
     if isinstance(test, VarRange):
         above = pc.greater_equal(stored, pa.scalar(test.low, pa.binary()))
