@@ -99,7 +99,8 @@ def _judge(dialect: str, line: dict[str, Any], send: Send, *, alternative: bool)
         return "rule sum-rounding", ""
     if not differs.startswith("numDocsScanned") and is_one_of_many(ask, text, theirs.document, ours.document):
         return OPEN_ROWS, ""
-    rule = rule_for(dialect, text, theirs, ours)
+    options = body.get("queryOptions")
+    rule = rule_for(dialect, f"{text} OPTION({options})" if isinstance(options, str) else text, theirs, ours)
     if rule is None and is_within_sketch_error(ask, text, theirs.document, ours.document):
         rule = "sketch"
     if rule is not None:
