@@ -30,8 +30,9 @@ _FIELDS = re.compile(rf"\[\s*((?:{_QUOTED})(?:\s*,\s*(?:{_QUOTED}))*)\s*\]")
 _INDEXES = re.compile(r"\[\s*(-?\d{1,9}(?:\s*,\s*-?\d{1,9})*)\s*\]")
 _SLICE = re.compile(r"\[\s*(-?\d{1,9})?\s*:\s*(-?\d{1,9})?\s*\]")
 _ALL = re.compile(r"\[\s*\*\s*\]")
+_NUMBER = r"-?(?:0|[1-9][0-9]{0,99})(?:\.[0-9]{1,99})?(?:[eE][+-]?[0-9]{1,3})?"  # as JSON has them
 _FILTER = re.compile(
-    rf"\[\s*\?\s*\(\s*@((?:\.[^.\[\]()?@'\",:\s*$=<>!]+|\[(?:{_QUOTED})\])*)\s*(?:(==|!=|<=|>=|<|>)\s*({_QUOTED}|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null)\s*)?\)\s*\]"
+    rf"\[\s*\?\s*\(\s*@((?:\.[^.\[\]()?@'\",:\s*$=<>!]+|\[(?:{_QUOTED})\])*)\s*(?:(==|!=|<=|>=|<|>)\s*({_QUOTED}|{_NUMBER}|true|false|null)\s*)?\)\s*\]"
 )
 _ORDER: Final[dict[str, Callable[[Any, Any], bool]]] = {
     "<": lambda a, b: bool(a < b),

@@ -99,3 +99,10 @@ def test_an_exponent_beyond_all_numbers_is_a_parse_error() -> None:
     for text in ("1e-99999999999999999999", "1e99999999999999999999", "0.1E+9223372036854775808"):
         with pytest.raises(ParseError, match="exponent"):
             parse_sql(f"SELECT longM FROM typesTest15 WHERE longM = {text}")
+
+
+def test_a_json_path_with_a_number_that_json_has_not_is_refused() -> None:
+    schema = Schema.from_json(SCHEMA.read_text())
+    for number in ("\u0663", "007", "1.", "9" * 5_000):
+        text = f"SELECT jsonExtractScalar(jsonD, '$.list[?(@.a > {number})].s', 'STRING', 'x') FROM typesTest15"
+        assert read(text, "sql", schema, null_handling=False) == 700
