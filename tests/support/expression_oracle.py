@@ -19,8 +19,8 @@ MACROS = (
     # Java's text of a double, of those between 1 and 10,000,000 and of 0.
     "p_double_text(x) AS CASE WHEN isnan(x) THEN 'NaN' ELSE (x)::VARCHAR END",
     # Doubles: NaN is equal to itself, and neither above nor below anything.
-    "p_less(a, b) AS a < b AND NOT (isnan(a) OR isnan(b))",
-    "p_up_to(a, b) AS a <= b AND NOT (isnan(a) OR isnan(b))",
+    "p_less(a, b) AS CASE WHEN a IS NULL OR b IS NULL THEN NULL ELSE a < b AND NOT isnan(a) AND NOT isnan(b) END",
+    "p_up_to(a, b) AS CASE WHEN a IS NULL OR b IS NULL THEN NULL ELSE a <= b AND NOT isnan(a) AND NOT isnan(b) END",
     # UTF-16 units: of the random texts, 😀 alone has two.
     "p_length(s) AS (2 * length(s) - length(replace(s, '😀', '')))::INTEGER",
     "p_upper(s) AS upper(replace(s, 'ß', 'ss'))",
