@@ -53,6 +53,7 @@ fmt: install ## format and fix
 
 docs: install ## regenerate docs/generated
 	$(BIN)/python -m pinotpy.config.documentation
+	$(BIN)/python -m pinotpy.query.documentation
 
 clean: ## remove what was built
 	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -28,13 +28,13 @@ def _aggregation(function: Any) -> dict[str, Any]:
     return {
         "name": function.name,
         "kind": "AGGREGATION",
-        "signature": f"{function.display_name}({'multi-value column' if function.multi_value else 'x'})",
-        "summary": next(iter((type(function).__doc__ or "").strip().splitlines()), ""),
+        "signature": f"{function.display_name}({'multi-value column' if function.multi_value else 'x'}{function.parameters})",
+        "summary": function.summary,
         "aliases": list(function.aliases),
         "numArgumentsMin": named[0].arguments_min if named is not None else 1,
         "numArgumentsMax": named[0].arguments_max if named is not None else 1,
         "userDefined": False,
-        "examples": [],
+        "examples": [{"expression": function.examples[function.name].call, "value": function.examples[function.name].value}],
     }
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum, IntEnum
@@ -118,13 +118,22 @@ class DistributionPlan:
 Plan = Union[SlotPlan, DistributionPlan]
 
 
+@dataclass(frozen=True, slots=True)
+class AggregateExample:
+    """A call and its value in SQL over the table of functions/example_rows.py; shown in docs/generated."""
+
+    call: str
+    value: int | float | str
+
+
 class AggregateFunction:
     """An aggregation. Stateless; one instance a name.
 
     Class attributes: `name` canonical (lower case, no underscores), `aliases`, `display_name` as PQL prints it,
     `multi_value`: takes a multi-value column and sees each of its values; `accepts_multi_value`: a plain function that
     answers for multi-value columns as well (by all their values); `result_type`; `null_aware`: skips nulls under null
-    handling; `dictionary_only`: the answer without filter can be read off dictionaries.
+    handling; `dictionary_only`: the answer without filter can be read off dictionaries. For the table of functions: `summary`,
+    one sentence; `parameters`, what may follow the first argument; `accuracy`, how far the value may be off; `examples` by name.
     """
 
     name: ClassVar[str]
@@ -135,6 +144,10 @@ class AggregateFunction:
     result_type: ClassVar[DataType]
     null_aware: ClassVar[bool] = True
     dictionary_only: ClassVar[bool] = False
+    summary: ClassVar[str]
+    parameters: ClassVar[str] = ""
+    accuracy: ClassVar[str] = "exact"
+    examples: ClassVar[Mapping[str, AggregateExample]]
 
     def with_parameters(self, parameters: Sequence[Parameter]) -> AggregateFunction:
         """This function with the constants of its call after the first argument (the 95 of PERCENTILE(x, 95)); raises

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import pyarrow as pa
 
 from pinotpy.data_types import DataType
 from pinotpy.functions.slots import sum_plan
-from pinotpy.functions.spec import AggregateFunction, Argument, Groups, Plan, check_number
+from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, Groups, Plan, check_number
 from pinotpy.functions.states import averages_as_doubles, double_result, merge_counts, merge_sums, sum_field
 from pinotpy.pql.ast import Dialect
 
 
 class Average(AggregateFunction):
     result_type: ClassVar[DataType] = DataType.DOUBLE
+    summary: ClassVar[str] = "The average of the values: their exact sum over their number."
+    examples: ClassVar[Mapping[str, AggregateExample]] = {
+        "avg": AggregateExample("AVG(points)", 3.8333333333333335),
+        "avgmv": AggregateExample("AVGMV(rounds)", 2.5555555555555554),
+    }
 
     def __init__(self, name: str, display_name: str, *, multi_value: bool = False) -> None:
         self.name, self.display_name, self.multi_value = name, display_name, multi_value  # type: ignore[misc]

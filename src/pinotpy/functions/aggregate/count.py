@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -10,13 +10,18 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType
-from pinotpy.functions.spec import AggregateFunction, Argument, Groups, SlotPlan, Spilled
+from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, Groups, SlotPlan, Spilled
 from pinotpy.functions.states import merge_counts
 
 
 class Count(AggregateFunction):
     result_type: ClassVar[DataType] = DataType.LONG
     accepts_multi_value: ClassVar[bool] = True
+    summary: ClassVar[str] = "The number of rows; of COUNTMV the number of values. COUNT(x) leaves out nulls under null handling."
+    examples: ClassVar[Mapping[str, AggregateExample]] = {
+        "count": AggregateExample("COUNT(*)", 6),
+        "countmv": AggregateExample("COUNTMV(rounds)", 9),
+    }
 
     def __init__(self, name: str, display_name: str, *, multi_value: bool = False) -> None:
         self.name, self.display_name, self.multi_value = name, display_name, multi_value  # type: ignore[misc]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType
-from pinotpy.functions.spec import AggregateFunction, Argument, DistributionPlan, Groups
+from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, DistributionPlan, Groups
 from pinotpy.functions.states import distinct_sets, merge_sets, set_field, set_sizes
 
 
@@ -18,6 +18,11 @@ class DistinctCount(AggregateFunction):
     result_type: ClassVar[DataType] = DataType.INT
     accepts_multi_value: ClassVar[bool] = True
     dictionary_only: ClassVar[bool] = True
+    summary: ClassVar[str] = "The number of different values."
+    examples: ClassVar[Mapping[str, AggregateExample]] = {
+        "distinctcount": AggregateExample("DISTINCTCOUNT(team)", 3),
+        "distinctcountmv": AggregateExample("DISTINCTCOUNTMV(rounds)", 5),
+    }
 
     def __init__(self, name: str, display_name: str, *, multi_value: bool = False) -> None:
         self.name, self.display_name, self.multi_value = name, display_name, multi_value  # type: ignore[misc]

@@ -4,7 +4,7 @@ default value, as in the reference."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -15,7 +15,7 @@ from pyroaring import BitMap
 from pinotpy.data_types import DataType
 from pinotpy.errors import DecodeError, QueryExecutionError
 from pinotpy.functions.sketches.roaring import read_bitmap
-from pinotpy.functions.spec import AggregateFunction, Argument, DistributionPlan, Groups
+from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, DistributionPlan, Groups
 from pinotpy.functions.states import distinct_sets, merge_sets, set_field, set_sizes
 
 
@@ -24,6 +24,11 @@ class DistinctCountBitmap(AggregateFunction):
 
     result_type: ClassVar[DataType] = DataType.INT
     null_aware: ClassVar[bool] = False
+    summary: ClassVar[str] = "The number of different values; BYTES are serialized RoaringBitmaps, which are united."
+    examples: ClassVar[Mapping[str, AggregateExample]] = {
+        "distinctcountbitmap": AggregateExample("DISTINCTCOUNTBITMAP(team)", 3),
+        "distinctcountbitmapmv": AggregateExample("DISTINCTCOUNTBITMAPMV(rounds)", 5),
+    }
 
     def __init__(self, name: str, display_name: str, *, multi_value: bool = False) -> None:
         self.name, self.display_name, self.multi_value = name, display_name, multi_value  # type: ignore[misc]

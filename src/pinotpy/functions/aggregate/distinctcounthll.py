@@ -3,7 +3,7 @@ serialized HyperLogLogs, which are merged. Nulls count as the column's default v
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType
 from pinotpy.functions.sketches import hyperloglog
-from pinotpy.functions.spec import AggregateFunction, Argument, DistributionPlan, Groups, Parameter
+from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, DistributionPlan, Groups, Parameter
 
 
 class DistinctCountHll(AggregateFunction):
@@ -20,6 +20,13 @@ class DistinctCountHll(AggregateFunction):
 
     result_type: ClassVar[DataType] = DataType.LONG
     null_aware: ClassVar[bool] = False
+    summary: ClassVar[str] = "About how many different values, by HyperLogLog; BYTES are serialized HyperLogLogs, which are merged."
+    parameters: ClassVar[str] = "[, log2m]"
+    accuracy: ClassVar[str] = "standard error 1.04 / √(2^log2m): 6.5 % with 8, the default"
+    examples: ClassVar[Mapping[str, AggregateExample]] = {
+        "distinctcounthll": AggregateExample("DISTINCTCOUNTHLL(points)", 5),
+        "distinctcounthllmv": AggregateExample("DISTINCTCOUNTHLLMV(rounds)", 5),
+    }
 
     def __init__(self, name: str, display_name: str, *, multi_value: bool = False, log2m: int = hyperloglog.LOG2M_DEFAULT) -> None:
         self.name, self.display_name, self.multi_value, self.log2m = name, display_name, multi_value, log2m  # type: ignore[misc]

@@ -4,7 +4,7 @@ refused: a sketch per condition is what FILTER(WHERE …) and GROUP BY give."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, Self
 
 import numpy as np
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError
 from pinotpy.functions.sketches import theta
-from pinotpy.functions.spec import AggregateFunction, Argument, DistributionPlan, Groups, Parameter
+from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, DistributionPlan, Groups, Parameter
 
 
 class DistinctCountThetaSketch(AggregateFunction):
@@ -22,6 +22,12 @@ class DistinctCountThetaSketch(AggregateFunction):
 
     result_type: ClassVar[DataType] = DataType.LONG
     null_aware: ClassVar[bool] = False
+    summary: ClassVar[str] = "About how many different values, by a theta sketch; BYTES are serialized sketches, which are united."
+    parameters: ClassVar[str] = "[, 'nominalEntries=…']"
+    accuracy: ClassVar[str] = "exact up to nominalEntries different values (4,096), then standard error 1 / √nominalEntries: 1.6 %"
+    examples: ClassVar[Mapping[str, AggregateExample]] = {
+        "distinctcountthetasketch": AggregateExample("DISTINCTCOUNTTHETASKETCH(points)", 5),
+    }
 
     def __init__(self, name: str, display_name: str, nominal_entries: int = theta.NOMINAL_ENTRIES_DEFAULT) -> None:
         self.name, self.display_name, self.nominal_entries = name, display_name, nominal_entries  # type: ignore[misc]

@@ -3,6 +3,9 @@ which a byte b (signed) is the character b + 129. Other values are no HyperLogLo
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,13 +14,20 @@ from numpy.typing import NDArray
 from pinotpy.data_types import DataType
 from pinotpy.functions.aggregate.distinctcounthll import DistinctCountHll
 from pinotpy.functions.sketches import hyperloglog
-from pinotpy.functions.spec import Argument, DistributionPlan
+from pinotpy.functions.spec import AggregateExample, Argument, DistributionPlan
 
 _OFFSET = 129
 
 
 class FastHll(DistinctCountHll):
     """DISTINCTCOUNTHLL of serialized HyperLogLogs only."""
+
+    summary: ClassVar[str] = "About how many different values the HyperLogLogs have seen that a column holds, as BYTES or in the legacy text."
+    parameters: ClassVar[str] = ""
+    accuracy: ClassVar[str] = "as of the HyperLogLogs"
+    examples: ClassVar[Mapping[str, AggregateExample]] = {
+        "fasthll": AggregateExample("FASTHLL(seen)", 2),
+    }
 
     def plan(self, argument: Argument, *, sum_fits_long: bool) -> DistributionPlan:
         def collect(rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int) -> list[pa.Array]:

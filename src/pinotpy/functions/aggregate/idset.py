@@ -4,7 +4,7 @@ Integers are kept exactly up to the threshold (default 8 MiB); other types becom
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pinotpy.data_types import DataType
 from pinotpy.errors import QueryExecutionError
 from pinotpy.functions.sketches.idset import IdSetOptions, parse_options, write_id_set
-from pinotpy.functions.spec import AggregateFunction, Argument, DistributionPlan, Groups, Parameter
+from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, DistributionPlan, Groups, Parameter
 from pinotpy.functions.states import distinct_sets, merge_sets, set_field
 
 ANSWER_SIZE_BYTES_MAX = 1 << 29
@@ -27,6 +27,12 @@ class IdSetFunction(AggregateFunction):
     display_name = "idSet"
     result_type: ClassVar[DataType] = DataType.STRING
     null_aware: ClassVar[bool] = False
+    summary: ClassVar[str] = "The values as an id set in base64, for INIDSET(column, '…') of another query."
+    parameters: ClassVar[str] = "[, 'sizeThresholdInBytes=…;expectedInsertions=…;fpp=…']"
+    accuracy: ClassVar[str] = "integers exact up to the threshold (8 MiB); other types a Bloom filter, false positives 3 %"
+    examples: ClassVar[Mapping[str, AggregateExample]] = {
+        "idset": AggregateExample("IDSET(points)", "ATowAAABAAAAAAAEABAAAAABAAMABAAFAAkA"),
+    }
 
     def __init__(self, options: IdSetOptions | None = None) -> None:
         self.options = options or IdSetOptions()

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 import pyarrow as pa
 
 from pinotpy.functions.extremes import Extremes
+from pinotpy.functions.spec import AggregateExample
 from pinotpy.functions.states import double_result, extremes_as_doubles
 
 
 class Max(Extremes):
     which = ("max",)
+    summary: ClassVar[str] = "The greatest value."
+    examples: ClassVar[Mapping[str, AggregateExample]] = {
+        "max": AggregateExample("MAX(points)", 9.0),
+        "maxmv": AggregateExample("MAXMV(rounds)", 5.0),
+    }
 
     def finish(self, states: Sequence[pa.Array], *, null_handling: bool) -> pa.Array:
         values, seen = extremes_as_doubles(states[0])

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 
 from pinotpy.functions.extremes import Extremes
+from pinotpy.functions.spec import AggregateExample
 from pinotpy.functions.states import double_result, extremes_as_doubles
 
 
 class MinMaxRange(Extremes):
     which = ("min", "max")
+    summary: ClassVar[str] = "The greatest value less the least."
+    examples: ClassVar[Mapping[str, AggregateExample]] = {
+        "minmaxrange": AggregateExample("MINMAXRANGE(points)", 8.0),
+        "minmaxrangemv": AggregateExample("MINMAXRANGEMV(rounds)", 4.0),
+    }
 
     def finish(self, states: Sequence[pa.Array], *, null_handling: bool) -> pa.Array:
         least, seen = extremes_as_doubles(states[0])

@@ -7,17 +7,28 @@ taken and not needed.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pinotpy.functions.percentiles import PercentileFunction
 from pinotpy.functions.sketches.multiset import Multisets, elements
+from pinotpy.functions.spec import AggregateExample
 
 
 class Percentile(PercentileFunction):
     """Exact for any number of values: its state is every distinct value of the group with its count."""
+
+    summary: ClassVar[str] = "The value at rank floor(size × level / 100) of the sorted values, never interpolated; PERCENTILE95(x) is PERCENTILE(x, 95)."
+    parameters: ClassVar[str] = ", level"
+    examples: ClassVar[Mapping[str, AggregateExample]] = {
+        "percentile": AggregateExample("PERCENTILE(points, 50)", 4.0),
+        "percentilemv": AggregateExample("PERCENTILEMV(rounds, 50)", 2.0),
+        "percentilesmarttdigest": AggregateExample("PERCENTILESMARTTDIGEST(points, 50)", 4.0),
+        "percentilesmarttdigestmv": AggregateExample("PERCENTILESMARTTDIGESTMV(rounds, 50)", 2.0),
+    }
 
     def read(self, multisets: Multisets) -> NDArray[Any]:
         return elements(multisets, percentile_ranks(multisets.sizes(), self.level))

@@ -7,6 +7,7 @@ Over BYTES, values are serialized quantile digests, which are merged. The state 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,13 +19,20 @@ from pinotpy.functions.percentiles import PercentileFunction
 from pinotpy.functions.sketches.digests import unfold
 from pinotpy.functions.sketches.multiset import Multisets, elements, multiset_fields, numbers_of, thin
 from pinotpy.functions.sketches.quantile_digest import longs_of, quantile_ranks, read_digest
-from pinotpy.functions.spec import Argument
+from pinotpy.functions.spec import AggregateExample, Argument
 from pinotpy.pql.ast import Dialect
 
 
 class PercentileEst(PercentileFunction):
     result_type: ClassVar[DataType] = DataType.LONG
     nothing: ClassVar[float] = LONG_MIN
+    summary: ClassVar[str] = "An estimated percentile of the values as LONG; BYTES are serialized quantile digests, which are merged."
+    parameters: ClassVar[str] = ", level"
+    accuracy: ClassVar[str] = "exact up to 8,192 different values a group; beyond, its rank is off by at most 0.08 % of the size for each merge"
+    examples: ClassVar[Mapping[str, AggregateExample]] = {
+        "percentileest": AggregateExample("PERCENTILEEST(points, 50)", 4),
+        "percentileestmv": AggregateExample("PERCENTILEESTMV(rounds, 50)", 2),
+    }
 
     def check_type(self, argument: Argument, dialect: Dialect) -> None:
         if argument.data_type is not DataType.BYTES:

@@ -9,7 +9,7 @@ each merge thin at most once).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any, ClassVar, Self
 
@@ -23,7 +23,7 @@ from pinotpy.functions.percentiles import PercentileFunction
 from pinotpy.functions.sketches.digests import unfold
 from pinotpy.functions.sketches.multiset import BUCKETS, Multisets, multiset_fields, thin
 from pinotpy.functions.sketches.tdigest import COMPRESSION, quantiles, read_digest
-from pinotpy.functions.spec import Argument, Parameter
+from pinotpy.functions.spec import AggregateExample, Argument, Parameter
 from pinotpy.pql.ast import Dialect
 
 COMPRESSION_MAX = 100_000
@@ -33,6 +33,13 @@ class PercentileTDigest(PercentileFunction):
     """`compression`: about so many centroids; the error goes down with it."""
 
     nothing: ClassVar[float] = math.nan
+    summary: ClassVar[str] = "The percentile that a t-digest gives, interpolated; BYTES are serialized t-digests, which are merged."
+    parameters: ClassVar[str] = ", level[, compression]"
+    accuracy: ClassVar[str] = "the same for any order and split; within 3 % of the ranks, far less at both ends"
+    examples: ClassVar[Mapping[str, AggregateExample]] = {
+        "percentiletdigest": AggregateExample("PERCENTILETDIGEST(points, 50)", 3.5),
+        "percentiletdigestmv": AggregateExample("PERCENTILETDIGESTMV(rounds, 50)", 2.0),
+    }
     compression: float = COMPRESSION
 
     def with_parameters(self, parameters: Sequence[Parameter]) -> Self:

@@ -3,7 +3,7 @@ column by which the table is partitioned into segments, and merges numbers inste
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType
-from pinotpy.functions.spec import AggregateFunction, Argument, DistributionPlan, Groups
+from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, DistributionPlan, Groups
 from pinotpy.functions.states import distinct_sets, merge_counts, set_sizes
 
 
@@ -22,6 +22,11 @@ class SegmentPartitionedDistinctCount(AggregateFunction):
     display_name = "segmentPartitionedDistinctCount"
     result_type: ClassVar[DataType] = DataType.LONG
     dictionary_only: ClassVar[bool] = True
+    summary: ClassVar[str] = "The number of different values of each segment, added up."
+    accuracy: ClassVar[str] = "exact where no value lies in two segments"
+    examples: ClassVar[Mapping[str, AggregateExample]] = {
+        "segmentpartitioneddistinctcount": AggregateExample("SEGMENTPARTITIONEDDISTINCTCOUNT(team)", 3),
+    }
 
     def state_fields(self, argument: Argument) -> list[pa.Field]:
         return [pa.field("count", pa.int64())]

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import pyarrow as pa
 
 from pinotpy.data_types import DataType
 from pinotpy.functions.slots import sum_plan
-from pinotpy.functions.spec import AggregateFunction, Argument, Groups, Plan, check_number
+from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, Groups, Plan, check_number
 from pinotpy.functions.states import double_result, merge_sums, sum_field, sums_as_doubles
 from pinotpy.pql.ast import Dialect
 
 
 class Sum(AggregateFunction):
     result_type: ClassVar[DataType] = DataType.DOUBLE
+    summary: ClassVar[str] = "The sum of the values, computed exactly and rounded once."
+    examples: ClassVar[Mapping[str, AggregateExample]] = {
+        "sum": AggregateExample("SUM(points)", 23.0),
+        "summv": AggregateExample("SUMMV(rounds)", 23.0),
+    }
 
     def __init__(self, name: str, display_name: str, *, multi_value: bool = False, aliases: tuple[str, ...] = ()) -> None:
         self.name, self.display_name, self.multi_value, self.aliases = name, display_name, multi_value, aliases  # type: ignore[misc]

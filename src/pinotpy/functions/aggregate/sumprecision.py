@@ -4,7 +4,7 @@ two's complement. In PQL only BYTES are taken, as in the reference."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import ROUND_HALF_EVEN, Context, Decimal, DecimalException
 from typing import Any, ClassVar
 
@@ -17,7 +17,7 @@ from pinotpy.decimals import DIGITS_MAX, decode_decimal
 from pinotpy.errors import InvalidQueryError, QueryExecutionError
 from pinotpy.functions.scalar.arguments import java_float_text
 from pinotpy.functions.slots import sum_plan
-from pinotpy.functions.spec import AggregateFunction, Argument, DistributionPlan, Groups, Parameter, Plan
+from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, DistributionPlan, Groups, Parameter, Plan
 from pinotpy.functions.states import WIDE, merge_sums
 from pinotpy.pql.ast import Dialect
 from pinotpy.pql.literals import java_double_text
@@ -34,6 +34,11 @@ class SumPrecision(AggregateFunction):
     name = "sumprecision"
     display_name = "sumPrecision"
     result_type: ClassVar[DataType] = DataType.STRING
+    summary: ClassVar[str] = "The exact decimal sum, as text; in PQL of BYTES that hold serialized BigDecimals."
+    parameters: ClassVar[str] = "[, precision[, scale]]"
+    examples: ClassVar[Mapping[str, AggregateExample]] = {
+        "sumprecision": AggregateExample("SUMPRECISION(score)", "8.6"),
+    }
 
     def __init__(self, precision: int | None = None, scale: int | None = None) -> None:
         self.precision, self.scale = precision, scale

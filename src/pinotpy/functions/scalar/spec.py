@@ -65,7 +65,7 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A call and its value, over the row that tests/unit/functions/scalar/demo_row.py defines; shown in docs/generated."""
+    """A call and its value, over the row of functions/example_rows.py; shown in docs/generated."""
 
     expression: str
     value: Any
@@ -94,13 +94,22 @@ class ScalarFunction:
     origin: object | None = None
 
 
-@cache
-def _built_in() -> dict[str, ScalarFunction]:
+def families() -> dict[str, tuple[str, tuple[ScalarFunction, ...]]]:
+    """The functions that come with pinotpy by family: name of its file → (first sentence of it, functions)."""
     folder = importlib.import_module("pinotpy.functions.scalar")
-    found: dict[str, ScalarFunction] = {}
+    found: dict[str, tuple[str, tuple[ScalarFunction, ...]]] = {}
     for module in sorted(pkgutil.iter_modules(folder.__path__), key=lambda m: m.name):
         loaded: Any = importlib.import_module(f"pinotpy.functions.scalar.{module.name}")
-        for function in getattr(loaded, "FUNCTIONS", ()):
+        if hasattr(loaded, "FUNCTIONS"):
+            found[module.name] = ((loaded.__doc__ or "").partition("\n\n")[0].replace("\n", " ").strip(), tuple(loaded.FUNCTIONS))
+    return found
+
+
+@cache
+def _built_in() -> dict[str, ScalarFunction]:
+    found: dict[str, ScalarFunction] = {}
+    for _, functions in families().values():
+        for function in functions:
             for name in (function.name, *function.aliases):
                 assert name == canonical_function(name), f"'{name}' is not canonical: {canonical_function(name)}"
                 assert name not in found, f"two scalar functions are called '{name}'"

@@ -1,40 +1,17 @@
-"""The one row over which the examples of scalar functions are computed, and how an expression over it is evaluated.
-
-Columns: i INT, l LONG, f FLOAT, d DOUBLE, s STRING, b BOOLEAN, ts (epoch milliseconds) and days LONG, "by" BYTES, j JSON, mi ml md ms
-multi-values, ks and vs the keys and values of a map.
-"""
+"""How an expression over the row of functions/example_rows.py is evaluated."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 
-from pinotpy.data_types import DataType
 from pinotpy.errors import ParseError
+from pinotpy.functions.example_rows import EXAMPLE_ROW
 from pinotpy.functions.scalar.spec import Operand, Value, bind, evaluate
 from pinotpy.pql.ast import Call, Dialect, Expression, Identifier, Literal
 from pinotpy.pql.parser import parse_pql, parse_sql
 from pinotpy.query.result_types import literal_type
-
-DEMO_ROW: Final[dict[str, tuple[DataType, Any]]] = {
-    "i": (DataType.INT, 7),
-    "l": (DataType.LONG, 10_000_000_000),
-    "f": (DataType.FLOAT, 1.5),
-    "d": (DataType.DOUBLE, 2.25),
-    "s": (DataType.STRING, "Hello, World"),
-    "b": (DataType.BOOLEAN, True),
-    "ts": (DataType.LONG, 1_577_934_245_678),
-    "days": (DataType.LONG, 18_263),
-    "by": (DataType.BYTES, b"\x0a\x0b"),
-    "mi": (DataType.INT, [1, 2, 3]),
-    "ml": (DataType.LONG, [10, 20]),
-    "md": (DataType.DOUBLE, [1.5, 2.5]),
-    "ms": (DataType.STRING, ["a", "b", "a"]),
-    "j": (DataType.JSON, '{"a":{"b":[1,2]},"c":"x"}'),
-    "ks": (DataType.STRING, ["a", "b"]),
-    "vs": (DataType.INT, [1, 2]),
-}
 
 
 def value_of(expression: str, dialect: Dialect = Dialect.SQL) -> Any:
@@ -53,7 +30,7 @@ def _parsed(expression: str) -> Expression:
 
 def _evaluated(expression: Expression, dialect: Dialect) -> tuple[Operand, Value]:
     if isinstance(expression, Identifier):
-        data_type, value = DEMO_ROW[expression.name]
+        data_type, value = EXAMPLE_ROW[expression.name]
         is_many = isinstance(value, list)
         return Operand(data_type, not is_many), pa.array([value], pa.list_(data_type.arrow) if is_many else data_type.arrow)
     if isinstance(expression, Literal):
