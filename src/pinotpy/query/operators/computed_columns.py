@@ -129,10 +129,17 @@ def _on_dictionary(plan: ScanPlan, index: int, call: Expression, name: str, kind
     except QueryExecutionError:
         return None
     missing = values.is_null().to_numpy(zero_copy_only=False) if values.null_count else None
-    table, dictionary = _encode(_stored(values, kind))
+    has_null_docs = plan.context.null_handling and source.has_nulls
+    stored = _stored(values, kind)
+    if has_null_docs:  # the default stands for them, not what the expression gives for the column's default
+        stored = pa.concat_arrays([stored, _stored(pa.nulls(1, values.type), kind)])
+    table, dictionary = _encode(stored)
     ids = source.ids()
+    of_docs = table[ids]
+    if has_null_docs:
+        of_docs[source.null_mask()] = table[-1]
     column = ComputedColumn(name, kind, segment.num_docs)
-    column.put_ids(table[ids], dictionary)
+    column.put_ids(of_docs, dictionary)
     column.dictionary = _Sorted(dictionary, len(dictionary))  # type: ignore[assignment]
     if plan.context.null_handling and (source.has_nulls or missing is not None):
         column.put_nulls(source.null_mask() if missing is None else missing[ids] | source.null_mask())
@@ -238,15 +245,20 @@ def _stored(values: pa.Array, kind: ResultType) -> pa.Array:
     if pa.types.is_boolean(values.type):
         values = values.cast(pa.int8())
     stored = values if values.type == arrow else values.cast(arrow)
-    return pc.fill_null(stored, pa.scalar(default_null_value(data_type, FieldType.DIMENSION), arrow)) if stored.null_count else stored
+    if stored.null_count:
+        stored = pc.fill_null(stored, pa.scalar(default_null_value(data_type, FieldType.DIMENSION), arrow))
+    return _canonical(stored) if pa.types.is_floating(arrow) else stored
+
+
+def _canonical(values: pa.Array) -> pa.Array:
+    """−0.0 is 0.0 and NaN one value: what looks at bits, as HyperLogLog does, sees values."""
+    plain = values.to_numpy(zero_copy_only=False) + values.type.to_pandas_dtype()(0)
+    plain[np.isnan(plain)] = np.nan
+    return pa.array(plain, values.type)
 
 
 def _encode(values: pa.Array) -> tuple[NDArray[np.uint32], pa.Array]:
-    """Dict ids and the sorted distinct values; −0.0 is 0.0 and NaN one value, last."""
-    if pa.types.is_floating(values.type):
-        plain = values.to_numpy(zero_copy_only=False) + values.type.to_pandas_dtype()(0)
-        plain[np.isnan(plain)] = np.nan
-        values = pa.array(plain, values.type)
+    """Dict ids and the sorted distinct values of values in stored form; NaN is last."""
     encoded = values.dictionary_encode()
     order = pc.sort_indices(encoded.dictionary).to_numpy()
     ranks = np.empty(len(order), np.uint32)
