@@ -112,9 +112,11 @@ class Expressions:
     def _number_leaf_at(self, depth: int) -> Expr:
         return self._number_leaf()
 
-    def _constant(self) -> Expr:
-        value = self.rng.choice([0, 1, 2, 3, 7, 10, 100, 1000, 0.5, 2.5, 0.125])
-        return Expr(str(value), f"({value})::DOUBLE", "DOUBLE")
+    def _constant(self, beside: Expr | None = None) -> Expr:
+        """A small number; a whole one beside whole numbers, which are compared with no other."""
+        whole = beside is not None and beside.type in ("INT", "LONG")
+        value = self.rng.choice([0, 1, 2, 3, 7, 10, 100, 1000, *([] if whole else [0.5, 2.5, 0.125])])
+        return Expr(str(value), f"({value})::{'BIGINT' if whole else 'DOUBLE'}", "LONG" if whole else "DOUBLE")
 
     def _arithmetic(self, depth: int) -> Expr:
         sign = self.rng.choice(list(ARITHMETIC))
@@ -270,7 +272,7 @@ class Expressions:
             left, right, kind = self.text(depth - 1), self.text(depth - 1), "VARCHAR"
         else:
             left = self.number(depth - 1)
-            right = self._constant() if self.rng.random() < 0.4 else self.number(depth - 1)
+            right = self._constant(left) if self.rng.random() < 0.4 else self.number(depth - 1)
             kind = "BIGINT" if {left.type, right.type} <= {"INT", "LONG"} else "DOUBLE"
         duck = compared(sign, f"({left.duck})::{kind}", f"({right.duck})::{kind}", kind)
         if self.pql:
