@@ -54,6 +54,7 @@ def read_tables(folder: Path) -> dict[str, TestTable]:
             "segmentsConfig": {"replication": "1"},
             "tenants": {},
             "tableIndexConfig": document.get("indexing", {}),
+            "fieldConfigList": document.get("fields", []),
             "metadata": {},
         }
         tables[name] = TestTable(schema, config, document.get("rows", base.get("rows")))
