@@ -36,4 +36,5 @@ EXAMPLE_TABLE: Final[dict[str, tuple[DataType, list[Any]]]] = {
     "score": (DataType.DOUBLE, [0.1, 0.2, 0.3, 1.5, 2.5, 4.0]),
     "rounds": (DataType.INT, [[1, 2], [3], [2, 2], [5], [4, 1], [3]]),
     "seen": (DataType.BYTES, [_ONE, _ONE, _OTHER, _OTHER, _BOTH, _BOTH]),
+    "sightings": (DataType.BYTES, [[_ONE, _OTHER], [_ONE], [_OTHER], [_ONE], [_BOTH, _ONE], [_ONE]]),
 }

@@ -52,14 +52,14 @@ _ALL: Final = [
     AggregationName("count", "count", 1, 1, None, "countmv"),
     AggregationName("countmv", "countMV", is_multi_value=True),
     *(name for pql in ("sum", "min", "max", "avg", "minMaxRange", "distinctCount", "distinctSum", "distinctAvg") for name in _twins(pql)),
-    *(name for pql in ("distinctCountBitmap",) for name in _twins(pql)),
+    *(name for pql in ("distinctCountBitmap", "fastHLL") for name in _twins(pql)),
     *(name for pql in ("distinctCountHLL", "distinctCountRawHLL", "distinctCountHLLPlus", "distinctCountRawHLLPlus") for name in _twins(pql, 2, shown=1)),
     *(name for pql in ("percentile", "percentileEst", "percentileRawEst") for name in _percentiles(pql)),
     *(name for pql in ("percentileTDigest", "percentileRawTDigest", "percentileKLL", "percentileRawKLL") for name in _percentiles(pql, 3)),
     *(name for pql in ("percentileSmartTDigest",) for name in _percentiles(pql, 3)),
     *(
         name
-        for pql in ("sumInt", "sumLong", "minLong", "maxLong", "minString", "maxString", "anyValue", "distinctCountOffHeap", "fastHLL", "stUnion")
+        for pql in ("sumInt", "sumLong", "minLong", "maxLong", "minString", "maxString", "anyValue", "distinctCountOffHeap", "stUnion")
         for name in _plain(pql)
     ),
     *(name for pql in ("skewness", "kurtosis", "varPop", "varSamp", "stddevPop", "stddevSamp", "boolAnd", "boolOr") for name in _plain(pql)),

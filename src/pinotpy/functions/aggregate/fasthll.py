@@ -1,4 +1,4 @@
-"""FASTHLL(x): about how many different values, of a column that holds serialized HyperLogLogs: BYTES, or the legacy text in
+"""FASTHLL(x), FASTHLLMV: about how many different values, of a column that holds serialized HyperLogLogs: BYTES, or the legacy text in
 which a byte b (signed) is the character b + 129. Other values are no HyperLogLogs: error 200, once there are any."""
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ class FastHll(DistinctCountHll):
     accuracy: ClassVar[str] = "as of the HyperLogLogs"
     examples: ClassVar[Mapping[str, AggregateExample]] = {
         "fasthll": AggregateExample("FASTHLL(seen)", 2),
+        "fasthllmv": AggregateExample("FASTHLLMV(sightings)", 2),
     }
 
     def plan(self, argument: Argument, *, sum_fits_long: bool) -> DistributionPlan:
@@ -53,4 +54,4 @@ def _bytes_of_texts(values: pa.Array) -> pa.Array:
     return pa.Array.from_buffers(pa.binary(), len(texts), [None, pa.py_buffer(offsets), pa.py_buffer(body)])
 
 
-FUNCTION = FastHll("fasthll", "fastHLL")
+FUNCTIONS = (FastHll("fasthll", "fastHLL"), FastHll("fasthllmv", "fastHLLMV", multi_value=True))

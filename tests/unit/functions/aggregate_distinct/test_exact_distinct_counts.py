@@ -87,6 +87,13 @@ def test_fasthll_unites_sketches_in_bytes_and_in_legacy_text() -> None:
     assert finished(function, collected(function, D.STRING, [[legacy(one), legacy(two)], [legacy(two)], []])) == [4, 2, 0]
 
 
+def test_fasthllmv_takes_every_value_of_a_doc() -> None:
+    function = function_named("fasthllmv")
+    one, two = sketch({0: 3, 17: 31, 255: 1}), sketch({0: 2, 100: 7})
+    assert function.multi_value
+    assert finished(function, collected(function, D.BYTES, [[one, two], []])) == [4, 0]
+
+
 @pytest.mark.parametrize(("data_type", "value"), [(D.INT, 5), (D.STRING, b"abc"), (D.STRING, "€".encode()), (D.BYTES, b"abc"), (D.DOUBLE, 1.0)])
 def test_fasthll_refuses_values_that_are_no_sketches_and_answers_0_for_none(data_type: D, value: Any) -> None:
     function = function_named("fasthll")
