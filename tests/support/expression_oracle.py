@@ -13,7 +13,7 @@ MACROS = (
     "p_div(a, b) AS (a)::DOUBLE / (b)::DOUBLE",
     "p_mod(a, b) AS (a)::DOUBLE % (b)::DOUBLE",
     # Of a double: cut off, NaN is 0, the ends of the range hold what is beyond.
-    f"p_long(x) AS CASE WHEN isnan(x) THEN 0 WHEN x >= 9.2e18 THEN {_LONG_MAX} WHEN x <= -9.2e18 THEN {_LONG_MIN} ELSE trunc(x)::BIGINT END",
+    f"p_long(x) AS CASE WHEN isnan(x) THEN 0 WHEN x >= 9223372036854775807 THEN {_LONG_MAX} WHEN x <= {_LONG_MIN} THEN {_LONG_MIN} ELSE trunc(x)::BIGINT END",
     "p_int_of_double(x) AS CASE WHEN isnan(x) THEN 0 WHEN x >= 2147483647 THEN 2147483647 WHEN x <= -2147483648 THEN -2147483648 ELSE trunc(x)::INTEGER END",
     "p_int_of_long(x) AS ((((x)::HUGEINT + 2147483648) % 4294967296 + 4294967296) % 4294967296 - 2147483648)::INTEGER",
     # Java's text of a double, of those between 1 and 10,000,000 and of 0.

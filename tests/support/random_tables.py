@@ -198,3 +198,14 @@ def _stored(column: RandomColumn, cells: list[Any]) -> pa.Array:
     if column.type == "BIG_DECIMAL":
         cells = [None if c is None else encode_decimal(c) for c in cells]
     return pa.array(cells, kind if column.single_value else pa.list_(kind))
+
+
+def table_of_all_types(rng: random.Random, num_rows: int, cuts: tuple[int, ...]) -> RandomTable:
+    """Two columns of each type, the second multi-valued (BIG_DECIMAL has none): the first of them raw, with few nulls."""
+    columns = []
+    for single in (True, False):
+        for data_type in TYPES if single else TYPES[:-1]:
+            pool = [_value(rng, data_type) for _ in range(12)]
+            columns.append(RandomColumn(f"{data_type.lower()}{'' if single else 's'}_", data_type, single, False, pool, 0.05))
+    cells = {c.name: [_cell(rng, c) for _ in range(num_rows)] for c in columns}
+    return RandomTable(tuple(columns), cells, num_rows, cuts, _schema(tuple(columns), True), _config(rng, tuple(columns)), True)
