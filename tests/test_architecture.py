@@ -104,5 +104,12 @@ def test_a_library_of_the_outside_has_one_door(library: str) -> None:
 
 def test_a_broker_runs_without_compiled_kernels() -> None:
     """numba costs 140 MB and a second: only servers and segment builders load it."""
-    code = "import sys, pinotpy.broker.service, pinotpy.broker.handler; sys.exit(any(name in sys.modules for name in ('numba', 'llvmlite')))"
+    code = """
+import sys
+import pinotpy.broker.service
+from pinotpy.functions.scalar.spec import scalar_functions
+from pinotpy.functions.spec import functions
+functions(), scalar_functions()
+sys.exit(any(name in sys.modules for name in ("numba", "llvmlite", "pandas")))
+"""
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
