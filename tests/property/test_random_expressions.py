@@ -59,3 +59,18 @@ def test_random_expressions_equal_duckdb(chunk: int, tmp_path: Path) -> None:
     asked = sum(run_seed(seed, tmp_path) for seed in seeds)
     print(f"{asked} random queries over expressions")
     assert asked >= QUERIES_PER_TABLE
+
+
+FULL_QUERIES = 10_000
+FULL_START = 6_000_000
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_many_more_random_expressions_agree_with_duckdb(chunk: int, tmp_path: Path) -> None:
+    """Other seeds than the fast tier's."""
+    tables = FULL_QUERIES // QUERIES_PER_TABLE // CHUNKS
+    first = FULL_START + chunk * tables
+    asked = sum(run_seed(seed, tmp_path) for seed in range(first, first + tables))
+    print(f"{asked} random queries over expressions")
+    assert asked == FULL_QUERIES // CHUNKS
