@@ -191,6 +191,8 @@ def _type_name(operand: Operand) -> str:
 
 
 def _shown(value: Any) -> str:
+    if isinstance(value, list) and value and isinstance(value[0], bytes):
+        return f"`[{', '.join(item.hex() for item in value)}]`"
     if isinstance(value, bytes):
         value = value.hex()
     if isinstance(value, bool):
