@@ -4,6 +4,7 @@ under TYPE_CHECKING. The table is the floor plan of ARCHITECTURE.md."""
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -89,6 +90,12 @@ ONE_DOOR = {  # libraries that only one place may import
     "google_crc32c": {"segment/checksum.py"},
     "re2": {"functions/patterns.py"},
 }
+
+
+def test_only_kernels_are_compiled() -> None:
+    """The cache of compiled code is keyed by the files of kernels/ alone."""
+    users = {file.relative_to(SOURCE).as_posix() for file in FILES if re.search(r"^\s*(from|import) numba", file.read_text(), re.MULTILINE)}
+    assert all(user.startswith("kernels/") for user in users), sorted(users)
 
 
 @pytest.mark.parametrize("library", ONE_DOOR)

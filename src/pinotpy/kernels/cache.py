@@ -1,8 +1,8 @@
 """Where compiled kernels are kept.
 
 numba notices a changed function but not a changed callee, so the cache folder carries a hash of every file of kernels/
-and functions/ beside the versions of numba and llvmlite and the CPU: an edited callee is never answered from a stale
-cache. Order: `PINOTPY_KERNEL_CACHE`, `$XDG_CACHE_HOME/pinotpy` or `~/.cache/pinotpy`, a folder in the package, else a
+beside the versions of numba and llvmlite and the CPU: an edited callee is never answered from a stale cache. No other room
+compiles anything (tests/test_architecture.py). Order: `PINOTPY_KERNEL_CACHE`, `$XDG_CACHE_HOME/pinotpy` or `~/.cache/pinotpy`, a folder in the package, else a
 temporary folder of this process (everything still works on a read-only machine, it only compiles again).
 """
 
@@ -22,9 +22,8 @@ _PACKAGE = Path(__file__).resolve().parent.parent
 def content_hash() -> str:
     """Hash of everything that compiled code depends on, as 16 hex digits."""
     digest = hashlib.sha256()
-    for folder in ("kernels", "functions"):
-        for file in sorted((_PACKAGE / folder).rglob("*.py")):
-            digest.update(file.relative_to(_PACKAGE).as_posix().encode() + b"\0" + file.read_bytes() + b"\0")
+    for file in sorted((_PACKAGE / "kernels").rglob("*.py")):
+        digest.update(file.relative_to(_PACKAGE).as_posix().encode() + b"\0" + file.read_bytes() + b"\0")
     for part in (version("numba"), version("llvmlite"), version("numpy"), sys.version, platform.machine(), _cpu()):
         digest.update(part.encode() + b"\0")
     return digest.hexdigest()[:16]
