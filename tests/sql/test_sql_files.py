@@ -64,8 +64,8 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask]:
 
 
 def test_the_files_have_what_they_are_for() -> None:
-    assert len(QUERIES) >= 250
-    assert len({file for file, _ in QUERIES}) >= 12
+    assert len(QUERIES) >= 600
+    assert len({file for file, _ in QUERIES}) >= 26
     assert {block.table for block in BLOCKS} == set(TABLES), "a table that no query reads"
     assert all(len(_cuts(len(table.rows))) == 5 for table in TABLES.values())
 
