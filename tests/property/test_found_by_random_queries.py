@@ -80,3 +80,11 @@ def test_nan_equals_nan_where_expressions_are_compared(cluster: InProcessCluster
 def test_arithmetic_over_aggregations_is_answered(cluster: InProcessCluster) -> None:
     assert values(cluster.sql("SELECT SUM(number) / COUNT(*), MAX(number + 1), SUM(number) > 3 FROM t")) == [[3.5, 7.0, True]]
     assert values(cluster.sql("SELECT word, SUM(number) + 1 FROM t GROUP BY word ORDER BY word")) == [["", 7.0], ["a", 6.0], ["b", 8.0], ["c", 4.0]]
+
+
+def test_a_number_in_the_place_of_bytes_is_refused_and_no_internal_error(cluster: InProcessCluster) -> None:
+    for constant in ("5", "-9223372036854775808", "2.5"):
+        asked = (cluster.sql(f"SELECT number FROM t ORDER BY sha256({constant})"), cluster.pql(f"SELECT COUNT(*) FROM t WHERE sha256({constant}) = 'x'"))
+        for answer in asked:
+            assert {exception["errorCode"] for exception in answer["exceptions"]} == {200}, answer["exceptions"]
+    assert values(cluster.sql("SELECT number FROM t ORDER BY sha256(55), number LIMIT 1")) == [[1]]

@@ -232,7 +232,8 @@ class Expressions:
             case "lower" | "reverse" as name:
                 return Expr(f"{name}({inner.ours})", f"{name}({inner.duck})", "STRING")
             case "trim":
-                return Expr(f"trim({inner.ours})", f"p_trim({inner.duck})", "STRING")
+                # SQL's TRIM takes off spaces only, PQL's all white space.
+                return Expr(f"trim({inner.ours})", f"p_trim({inner.duck})" if self.pql else f"trim({inner.duck}, ' ')", "STRING")
             case "concat":
                 other = self.text(depth - 1)
                 if self.rng.random() < 0.5:

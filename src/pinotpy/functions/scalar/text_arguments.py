@@ -134,7 +134,7 @@ def argument(value: Value, operand: Operand, kind: str, dialect: Dialect) -> Val
     if kind == NUMBER:
         return longs(value, operand.data_type)
     if kind == BYTES:
-        return value if pa.types.is_binary(value.type) else _bytes_of(value)
+        return value if pa.types.is_binary(value.type) else _bytes_of(texts(value, operand.data_type))
     if dialect is Dialect.SQL and operand.data_type is DataType.BOOLEAN:
         return longs(value, DataType.BOOLEAN).cast(pa.string())  # reference: concat and lower of a BOOLEAN use 1 and 0
     return texts(value, operand.data_type)
