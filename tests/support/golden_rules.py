@@ -95,6 +95,10 @@ SQL_RULES: dict[str, Rule] = {
         and ((codes(theirs) == [150] and codes(ours) == [200]) or ("AS TIMESTAMP" in text and not codes(theirs) and not codes(ours)))
     ),
     "far-timestamps": lambda text, theirs, ours: "CAST(longD AS TIMESTAMP)" in text and not codes(ours),
+    "host-name": lambda text, theirs, ours: "$hostName" in text and not codes(theirs) and not codes(ours),
+    "rows-not-shown": lambda text, theirs, ours: (
+        "ORDER BY" in text and not codes(theirs) and codes(ours) == [200] and ours["numServersQueried"] > 1 and "on some records" in _faults(ours)
+    ),
     "json-range": lambda text, theirs, ours: not codes(theirs) and codes(ours) == [200] and "beyond its range" in _faults(ours),
     "shortest-digits": lambda text, theirs, ours: (
         "AS FLOAT" in text and not codes(ours) and result_difference(theirs, ours, check_order=True, tolerance=_FLOAT_HALF_STEP) is None
