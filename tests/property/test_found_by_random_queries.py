@@ -88,3 +88,11 @@ def test_a_number_in_the_place_of_bytes_is_refused_and_no_internal_error(cluster
         for answer in asked:
             assert {exception["errorCode"] for exception in answer["exceptions"]} == {200}, answer["exceptions"]
     assert values(cluster.sql("SELECT number FROM t ORDER BY sha256(55), number LIMIT 1")) == [[1]]
+
+
+def test_a_whole_constant_beyond_64_bits_beside_an_aggregation_is_exact(cluster: InProcessCluster) -> None:
+    assert values(cluster.sql("SELECT 9223372036854775807 + 1, SUM(number), 18446744073709551616 FROM t")) == [
+        ["9223372036854775808", 21.0, "18446744073709551616"]
+    ]
+    found = values(cluster.sql("SELECT word, -9223372036854775809, COUNT(*) FROM t GROUP BY word ORDER BY word LIMIT 1"))
+    assert found == [["", "-9223372036854775809", 1]]

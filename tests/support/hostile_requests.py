@@ -14,6 +14,7 @@ from typing import Any
 from query_texts import OddTexts
 
 ANSWER_S_MAX = 30.0
+BODY_BYTES_MAX = 4 << 20
 NO_ANSWER = 0  # the connection was closed without one
 _VALUES: tuple[Any, ...] = (
     None,
@@ -82,8 +83,10 @@ class HostileRequests:
             body["queryOptions"] = self.rng.choice(["preserveType=true", "enableNullHandling=true", "timeoutMs=5000"])
         if self.rng.random() < 0.03:
             body[self.rng.choice(["trace", "explain"])] = True
+        data = json.dumps(body).encode()
         half = any("\ud800" <= character <= "\udfff" for character in text)  # json.dumps writes it, no JSON may hold it
-        return self._post(f"/query{'/sql' if dialect == 'sql' else ''}", json.dumps(body).encode(), {400} if half else {200}, kind="query")
+        statuses = {413} if len(data) > BODY_BYTES_MAX else {400} if half else {200}
+        return self._post(f"/query{'/sql' if dialect == 'sql' else ''}", data, statuses, kind="query")
 
     def _fields(self) -> HostileRequest:
         names = ["pql", "sql", "queryOptions", "debugOptions", "trace", "explain", "nosuch", "", "PQL"]
@@ -137,7 +140,7 @@ class HostileRequests:
         return self._post(self._path(), self.rng.choice(encoded), {400}, kind="encoding")
 
     def _oversized(self) -> HostileRequest:
-        body = b'{"pql": "' + b"x" * ((4 << 20) + self.rng.choice([1, 100_000])) + b'"}'
+        body = b'{"pql": "' + b"x" * (BODY_BYTES_MAX + self.rng.choice([1, 100_000])) + b'"}'
         return self._post("/query", body, {413}, kind="oversized")
 
     # --- what is no HTTP -----------------------------------------------------------------------------------------------------

@@ -104,8 +104,12 @@ def _finished(context: QueryContext, rows: pa.Table | None) -> tuple[list[pa.Arr
 
 def _output(context: QueryContext, column: OutputColumn, groups: Groups, rows: slice | NDArray[np.int64]) -> ResultColumn:
     values = evaluate(column.expression, groups)
+    kind = _output_type(context, column.expression, values)
+    if isinstance(column.expression, Literal) and isinstance(column.expression.value, int) and kind.data_type is DataType.BIG_DECIMAL:
+        exact = encode_decimal(Decimal(column.expression.value))  # arithmetic takes it as a double
+        values = pa.repeat(pa.scalar(exact, pa.binary()), len(values))
     taken = values[rows] if isinstance(rows, slice) else values.take(pa.array(rows))
-    return ResultColumn(column.name, _output_type(context, column.expression, values), taken)
+    return ResultColumn(column.name, kind, taken)
 
 
 def _output_type(context: QueryContext, expression: Expression | AggregationRef, values: pa.Array) -> ResultType:
