@@ -12,6 +12,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from pinotpy.errors import QueryExecutionError
+
 Longs = NDArray[np.int64]
 
 SECOND_MS: Final = 1_000
@@ -19,9 +21,20 @@ MINUTE_MS: Final = 60_000
 HOUR_MS: Final = 3_600_000
 DAY_MS: Final = 86_400_000
 
+# Instants further away are taken for these: a zone's offset, or the start of a year, then stays within 64 bits.
+INSTANT_MAX: Final = 2**63 - 1 - 2 * 366 * DAY_MS
+INSTANT_MIN: Final = -INSTANT_MAX
+
 _ERA_DAYS: Final = 146_097  # days of 400 years; the calendar repeats after them
 _EPOCH_DAYS: Final = 719_468  # 0000-03-01 to 1970-01-01: years are counted from March, so that leap days come last
 _EPOCH_MONTHS: Final = 1970 * 12
+
+
+def within_calendar(instants: Longs) -> Longs:
+    """Instants (or wall clocks), those beyond INSTANT_MIN and INSTANT_MAX moved there: order stays, and nothing changes sign."""
+    if instants.size and (instants.min() < INSTANT_MIN or instants.max() > INSTANT_MAX):
+        return np.clip(instants, INSTANT_MIN, INSTANT_MAX)
+    return instants
 
 
 def _narrow(values: NDArray[Any]) -> NDArray[Any]:
@@ -108,7 +121,15 @@ def floor_millis(unit: str, millis: Longs) -> Longs:
 
 
 def add_units(unit: str, amount: NDArray[Any], millis: Longs) -> Longs:
-    """Later by `amount` units. Months keep the day of the month, or take the last one of a shorter month."""
+    """Later by `amount` units. Months keep the day of the month, or take the last one of a shorter month.
+
+    Raises: QueryExecutionError for what lies beyond 64 bits of milliseconds.
+    """
+    limit = 2**62 // FIXED_MS.get(unit, 31 * DAY_MS * _MONTHS.get(unit, 1))
+    amount = np.asarray(amount, np.int64)
+    if amount.size and millis.size and (max(abs(int(amount.min())), abs(int(amount.max()))) > limit or np.abs(millis // 2).max() >= 2**61):
+        exact = [_added(unit, more, at) for more, at in zip(*(part.tolist() for part in np.broadcast_arrays(amount, millis)), strict=True)]
+        return np.array(exact, np.int64)
     if unit in FIXED_MS:
         moved: Longs = millis + amount * FIXED_MS[unit]
         return moved
@@ -121,14 +142,48 @@ def add_units(unit: str, amount: NDArray[Any], millis: Longs) -> Longs:
     return found
 
 
+def _added(unit: str, amount: int, millis: int) -> int:
+    """`add_units` of one far time, on integers without an end: whole eras of 400 years are put aside."""
+    if unit in FIXED_MS:
+        found = millis + amount * FIXED_MS[unit]
+    else:
+        months = amount * _MONTHS[unit]
+        eras, rest = divmod(months, 4800)
+        away, near = divmod(millis, _ERA_DAYS * DAY_MS)
+        found = int(add_units("MONTH", np.array([rest]), np.array([near], np.int64))[0]) + (eras + away) * _ERA_DAYS * DAY_MS
+    if not -(2**63) <= found < 2**63:
+        raise QueryExecutionError(f"expected a time within 64 bits of milliseconds, found {millis} and {amount} {unit.lower()}s: add less")
+    return found
+
+
 def units_between(unit: str, start: Longs, end: Longs) -> Longs:
     """Whole units from start to end, negative if end comes first: the most that `add_units` may add to the earlier one."""
     if unit in FIXED_MS:
-        return truncating_divide(end - start, FIXED_MS[unit])
+        return truncating_divide(end - start, FIXED_MS[unit]) if _is_near(start) and _is_near(end) else _far_units_between(FIXED_MS[unit], start, end)
+    start, end = within_calendar(start), within_calendar(end)
     first, last = np.minimum(start, end), np.maximum(start, end)
     months: Longs = (months_of_days(last // DAY_MS)[0] - months_of_days(first // DAY_MS)[0]).astype(np.int64)
     months -= add_units("MONTH", months, first) > last
     found: Longs = np.where(end < start, -1, 1) * (months // _MONTHS[unit])
+    return found
+
+
+def _is_near(instants: Longs) -> bool:
+    """Whether any two of these can be subtracted."""
+    return not instants.size or bool(instants.min() >= -(2**62) and instants.max() < 2**62)
+
+
+def _far_units_between(size_ms: int, start: Longs, end: Longs) -> Longs:
+    """Whole units between times whose difference may not fit 64 bits; in milliseconds it ends at the range."""
+    if size_ms == 1:
+        difference = np.subtract(end, start)
+        wrapped = ((end ^ start) & (end ^ difference)) < 0
+        return np.where(wrapped, np.where(end < 0, -(2**63), 2**63 - 1), difference)
+    whole = end // size_ms - start // size_ms
+    rest = end % size_ms - start % size_ms
+    floor = whole - (rest < 0)
+    exact = rest == 0
+    found: Longs = floor + ((floor < 0) & ~exact)
     return found
 
 

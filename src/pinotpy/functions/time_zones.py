@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinotpy.errors import InvalidQueryError
-from pinotpy.functions.civil_time import CLOCK_UNITS, Longs, floor_millis
+from pinotpy.functions.civil_time import CLOCK_UNITS, Longs, floor_millis, within_calendar
 from pinotpy.functions.zone_files import CYCLE_MS, Transitions, parse_zone_file, read_zone_file
 
 # java.time.ZoneId.SHORT_IDS
@@ -91,11 +91,13 @@ class TimeZone:
         return self._instants.periods(self._folded(instants)), self._names
 
     def to_local(self, instants: Longs) -> Longs:
-        """Wall clocks of instants."""
+        """Wall clocks of instants; those at the ends of 64 bits are moved inward first."""
+        instants = within_calendar(instants)
         return instants if self.fixed_offset_ms == 0 else instants + self.offsets_at(instants)
 
     def to_instants(self, local: Longs) -> Longs:
         """Instants of wall clocks. One that a change skips is as much later; of one that comes twice the first is meant."""
+        local = within_calendar(local)
         if self.fixed_offset_ms is not None:
             return local if self.fixed_offset_ms == 0 else local - self.fixed_offset_ms
         return local - self._look_up(self._walls, local)
@@ -103,8 +105,10 @@ class TimeZone:
     def floor(self, unit: str, instants: Longs) -> Longs:
         """Starts of units (civil_time.UNITS) on the wall clock of this zone.
 
-        Where the clock reads the start of a day twice, the one with the instant's own offset is meant, as in Joda.
+        Times at the ends of 64 bits are moved inward first. Where the clock reads the start of a day twice, the one with the
+        instant's own offset is meant, as in Joda.
         """
+        instants = within_calendar(instants)
         if self.fixed_offset_ms == 0:
             return floor_millis(unit, instants)
         offsets = self.offsets_at(instants)
@@ -125,6 +129,7 @@ class TimeZone:
 
     def _folded(self, values: Longs) -> Longs:
         """Times far in the future as the same times of the last 400 years that are written down."""
+        values = within_calendar(values)  # no period begins where 64 bits end, as the table of changes supposes
         start = self._cycle_start
         if start is None or not values.size or values.max() < start:
             return values

@@ -24,7 +24,7 @@ from pinotpy.functions.date_parsing import parse_instants
 from pinotpy.functions.date_patterns import format_local, pattern_pieces
 from pinotpy.functions.scalar.arguments import constant_text, expect_single, spread, texts
 from pinotpy.functions.scalar.spec import Bound, Example, Operand, ScalarFunction, Value
-from pinotpy.functions.scalar.time_units import NANOS, convert_units, long_array, time_unit
+from pinotpy.functions.scalar.time_units import NANOS, convert_units, long_array, saturating_multiply, time_unit
 from pinotpy.functions.time_zones import UTC, TimeZone, time_zone
 from pinotpy.pql.ast import Dialect
 
@@ -45,7 +45,7 @@ class TimeFormat:
         if self.pattern is not None:
             return parse_instants(self.pattern, spread(texts(value, data_type), 1), self.zone)
         values = long_array(value, data_type)
-        return convert_units(values if self.size == 1 else values * self.size, self.unit, "MILLISECONDS")
+        return convert_units(saturating_multiply(values, self.size), self.unit, "MILLISECONDS")
 
 
 def parse_time_format(text: str) -> TimeFormat:

@@ -53,6 +53,15 @@ def saturating_multiply(values: Longs, factor: int) -> Longs:
     return np.where(inside, np.where(inside, values, 0) * factor, np.where(values > 0, _LONG_MAX, -_LONG_MAX - 1))
 
 
+def saturating_product(left: Longs, right: Longs) -> Longs:
+    """left × right; what leaves 64 bits becomes the end of the range."""
+    with np.errstate(over="ignore"):
+        found = left * right
+    about = left.astype(np.float64) * right  # beyond 2^63 by more than it is off, or else the wrapped sign tells
+    beyond = (np.abs(about) > 2.0**63 + 4096) | ((np.abs(about) > 2.0**62) & ((found < 0) != (about < 0)))
+    return np.where(beyond, np.where(about < 0, -_LONG_MAX - 1, _LONG_MAX), found) if beyond.any() else found
+
+
 def convert_units(values: Longs, source: str, target: str) -> Longs:
     """Counts of `source` as counts of `target`, toward zero; WEEKS, MONTHS and YEARS are whole ones since 1970 in UTC."""
     if target in _CALENDAR_UNITS:
@@ -95,7 +104,7 @@ def _epoch_functions(unit: str, size_ms: int, in_demo: int) -> list[ScalarFuncti
         return to_bucket(count, size) * size
 
     def from_bucket(count: Longs, bucket: Longs) -> Longs:
-        return saturating_multiply(count * bucket, size_ms)
+        return saturating_multiply(saturating_product(count, bucket), size_ms)
 
     return [
         ScalarFunction(
