@@ -12,6 +12,7 @@ import itertools
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from pinotpy.broker.admission import Admission
 from pinotpy.broker.catalog import Catalog, Target
@@ -47,6 +48,9 @@ INLINE_REDUCE_BYTES_MAX = 64 << 10
 
 # Sends one request to one server and returns its partial result; raises RemoteError at the latest after `timeout_s`.
 SendToServer = Callable[[str, ServerRequest, float], Awaitable[PartialResult]]
+
+# Turns rows into the keys of an answer that hold them, calling the given check all the while.
+ResultKeys = Callable[[QueryContext, ReducedResult, Callable[[], None]], dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +128,15 @@ async def answer_query(broker: Broker, question: Question, may_read: Callable[[s
     is_traced = question.trace
     context: QueryContext | None = None
     result: ReducedResult | None = None
+    shown: dict[str, Any] | None = None
+    is_pql = question.dialect is Dialect.PQL
+    result_keys, write = (pql_response.result_keys, pql_response.write) if is_pql else (sql_response.result_keys, sql_response.write)
     try:
         known = broker.plans.get(question)
         plan = known or await _parse(broker, question)
         statement, options = plan.statement, plan.options
         is_traced = options.trace
+        deadline_ns = start_ns + (options.timeout_ms or broker.limits.timeout_ms) * 1_000_000
         laps.lap("PARSE", cached=known is not None)
         context = compile_constants(statement, options, null_handling=options.enable_null_handling)
         if context is not None and statement.explain:
@@ -144,7 +152,6 @@ async def answer_query(broker: Broker, question: Question, may_read: Callable[[s
             laps.lap("ROUTE")
             context = plan.compiled_for(target.schema) or await _compile(broker, question, plan, target.schema)
             laps.lap("COMPILE")
-            deadline_ns = start_ns + (options.timeout_ms or broker.limits.timeout_ms) * 1_000_000
             await broker.admission.enter((deadline_ns - broker.clock.monotonic_ns()) / 1e9)
             try:
                 laps.lap("WAIT")
@@ -153,21 +160,22 @@ async def answer_query(broker: Broker, question: Question, may_read: Callable[[s
                 result = await _reduce(broker, context, gathered, envelope, laps, deadline_ns)
             finally:
                 broker.admission.leave()
+        if context is not None and result is not None:
+            shown = await _show(broker, result_keys, context, result, deadline_ns)
     except PinotError as error:
-        result = None
+        shown = None
         envelope.exceptions.append(QueryException(error.code, error.message))
     took_ms = (broker.clock.monotonic_ns() - start_ns) / 1e6
     envelope.time_used_ms = int(took_ms)
     _report(broker, question, envelope, took_ms)
-    write = pql_response.write if question.dialect is Dialect.PQL else sql_response.write
     is_long = result is not None and _num_cells(result) > INLINE_RESULT_CELLS_MAX
-    body = await asyncio.to_thread(write, context, result, envelope) if is_long else write(context, result, envelope)
+    body = await asyncio.to_thread(write, shown, envelope) if is_long else write(shown, envelope)
     if not is_traced:
         return body
     # The time of writing can stand only in what is written after it.
     laps.lap("WRITE", bytesOut=len(body))
     envelope.trace["broker"] = trace_text(laps.stages())
-    return await asyncio.to_thread(write, context, result, envelope) if is_long else write(context, result, envelope)
+    return await asyncio.to_thread(write, shown, envelope) if is_long else write(shown, envelope)
 
 
 async def _parse(broker: Broker, question: Question) -> Plan:
@@ -199,6 +207,18 @@ async def _compile(broker: Broker, question: Question, plan: Plan, schema: Schem
     plan.context, plan.schema = compile_it(), schema
     broker.plans.put(question, plan)
     return plan.context
+
+
+async def _show(broker: Broker, result_keys: ResultKeys, context: QueryContext, result: ReducedResult, deadline_ns: int) -> dict[str, Any]:
+    """The rows as the answer has them; QueryTimeoutError when they are not written by the deadline."""
+
+    def check() -> None:
+        if broker.clock.monotonic_ns() > deadline_ns:
+            raise QueryTimeoutError("the query's time was up while its answer was written: ask for fewer rows or columns, or raise timeoutMs")
+
+    if _num_cells(result) <= INLINE_RESULT_CELLS_MAX:
+        return result_keys(context, result, check)
+    return await asyncio.to_thread(result_keys, context, result, check)
 
 
 def _num_cells(result: ReducedResult) -> int:

@@ -5,6 +5,8 @@ Shapes and order of keys: reference pql.md §2.2-2.6 and pql-live.md. Our own ke
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 import orjson
@@ -14,6 +16,7 @@ from pinotpy.query.context import QueryContext, QueryKind
 from pinotpy.query.reduced import ReducedResult
 from pinotpy.query.response import values
 from pinotpy.query.response.envelope import Envelope
+from pinotpy.query.response.rows import Check, Show, json_rows, no_deadline
 
 ERROR_NAMES = {
     150: "PQLParsingError",
@@ -45,9 +48,27 @@ def _exception(code: int, message: str) -> dict[str, Any]:
     return {"errorCode": code, "message": f"{name}:\n{message}" if name and not message.startswith(name) else message}
 
 
-def write(context: QueryContext | None, result: ReducedResult | None, envelope: Envelope) -> bytes:
-    """The response body. `result` None (nothing could be computed) leaves the result keys out."""
-    body: dict[str, Any] = {} if context is None or result is None else _result(context, result)
+def result_keys(context: QueryContext, result: ReducedResult, check: Check = no_deadline) -> dict[str, Any]:
+    """The keys of the answer that hold its rows. Raises what `check`, called all the while, raises."""
+    options = context.options
+    if options.response_format_sql:
+        return {"resultTable": result_table(result, pql=True, check=check)}
+    match result.kind:
+        case QueryKind.SELECTION:
+            return _selection(result, partial(values.native, pql=True) if options.preserve_type else values.selection_texts, check)
+        case QueryKind.DISTINCT:
+            # DISTINCT answers with native values, whatever preserveType says (reference, pql.md §2.6).
+            return _selection(result, partial(values.native, pql=True), check)
+        case QueryKind.AGGREGATION:
+            show = _aggregation_values(options.preserve_type)
+            return {"aggregationResults": [{"function": c.name, "value": show(c)[0]} for c in result.columns]}
+        case QueryKind.GROUP_BY:
+            return {"aggregationResults": _group_lists(result, _aggregation_values(options.preserve_type), check)}
+
+
+def write(shown: dict[str, Any] | None, envelope: Envelope) -> bytes:
+    """The response body. `shown` are the `result_keys`; None (nothing could be computed) leaves them out."""
+    body: dict[str, Any] = dict(shown or {})
     if envelope.explanation is not None:
         body["explain"] = envelope.explanation.as_json()
     statistics = envelope.statistics
@@ -77,40 +98,22 @@ def write(context: QueryContext | None, result: ReducedResult | None, envelope: 
     return orjson.dumps(body, option=orjson.OPT_SERIALIZE_NUMPY)
 
 
-def _result(context: QueryContext, result: ReducedResult) -> dict[str, Any]:
-    options = context.options
-    if options.response_format_sql:
-        return {"resultTable": result_table(result, pql=True)}
-    match result.kind:
-        case QueryKind.SELECTION:
-            show = (lambda c: values.native(c, pql=True)) if options.preserve_type else values.selection_texts
-            return _selection(result, [show(column) for column in result.columns])
-        case QueryKind.DISTINCT:
-            # DISTINCT answers with native values, whatever preserveType says (reference, pql.md §2.6).
-            return _selection(result, [values.native(column, pql=True) for column in result.columns])
-        case QueryKind.AGGREGATION:
-            shown = [_aggregation_values(options.preserve_type, column)[0] for column in result.columns]
-            return {"aggregationResults": [{"function": c.name, "value": v} for c, v in zip(result.columns, shown, strict=True)]}
-        case QueryKind.GROUP_BY:
-            return {"aggregationResults": _group_lists(result, options.preserve_type)}
+def _selection(result: ReducedResult, show: Show, check: Check) -> dict[str, Any]:
+    rows = json_rows(result.columns, [show] * len(result.columns), check)
+    return {"selectionResults": {"columns": [c.name for c in result.columns], "results": rows}}
 
 
-def _selection(result: ReducedResult, columns: list[list[Any]]) -> dict[str, Any]:
-    return {"selectionResults": {"columns": [c.name for c in result.columns], "results": rows_of(columns)}}
+def _aggregation_values(preserve_type: bool) -> Show:
+    return partial(values.native, pql=True) if preserve_type else values.aggregation_texts
 
 
-def _aggregation_values(preserve_type: bool, column: Any) -> list[Any]:
-    return values.native(column, pql=True) if preserve_type else values.aggregation_texts(column)
-
-
-def _group_lists(result: ReducedResult, preserve_type: bool) -> list[dict[str, Any]]:
+def _group_lists(result: ReducedResult, show: Show, check: Check) -> list[dict[str, Any]]:
     lists = []
     for group_list in result.group_lists:
-        shown = _aggregation_values(preserve_type, group_list.value)
-        groups = rows_of([values.group_texts(key) for key in group_list.keys])
+        shows: list[Show] = [show, *[values.group_texts] * len(group_list.keys)]
         lists.append(
             {
-                "groupByResult": [{"value": value, "group": group} for value, group in zip(shown, groups, strict=True)],
+                "groupByResult": json_rows([group_list.value, *group_list.keys], shows, check, _groups),
                 "function": group_list.function,
                 "groupByColumns": [key.name for key in group_list.keys],
             }
@@ -118,17 +121,16 @@ def _group_lists(result: ReducedResult, preserve_type: bool) -> list[dict[str, A
     return lists
 
 
-def result_table(result: ReducedResult, *, pql: bool) -> dict[str, Any]:
+def _groups(rows: Iterable[tuple[Any, ...]]) -> list[Any]:
+    return [{"value": value, "group": group} for value, *group in rows]
+
+
+def result_table(result: ReducedResult, *, pql: bool, check: Check = no_deadline) -> dict[str, Any]:
     """`resultTable` with native values; in PQL a BOOLEAN column is a STRING."""
     types = [
         ("STRING" if column.type.single_value else "STRING_ARRAY") if pql and "BOOLEAN" in column.type.name else column.type.name for column in result.columns
     ]
     return {
         "dataSchema": {"columnNames": [column.name for column in result.columns], "columnDataTypes": types},
-        "rows": rows_of([values.native(column, pql=pql) for column in result.columns]),
+        "rows": json_rows(result.columns, [partial(values.native, pql=pql)] * len(result.columns), check),
     }
-
-
-def rows_of(columns: list[list[Any]]) -> list[list[Any]]:
-    """Columns to rows."""
-    return [list(row) for row in zip(*columns, strict=True)]

@@ -15,6 +15,7 @@ from pinotpy.query.explain.answer import TABLE_COLUMNS
 from pinotpy.query.reduced import ReducedResult
 from pinotpy.query.response.envelope import Envelope
 from pinotpy.query.response.pql import ERROR_NAMES, result_table
+from pinotpy.query.response.rows import Check, no_deadline
 
 _NAMES = {**ERROR_NAMES, 150: "SQLParsingError", 190: "TableDoesNotExistError"}
 _THREAD_COUNTERS = (
@@ -47,21 +48,27 @@ def _exception(code: int, message: str) -> dict[str, Any]:
     return {"errorCode": code, "message": f"{name}: {message}" if name and not message.startswith(name) else message}
 
 
-def write(context: QueryContext | None, result: ReducedResult | None, envelope: Envelope) -> bytes:
-    """The response body. `result` None (nothing could be computed) leaves resultTable out."""
+def result_keys(context: QueryContext, result: ReducedResult, check: Check = no_deadline) -> dict[str, Any]:
+    """The keys of the answer that hold its rows. Raises what `check`, called all the while, raises."""
+    return {"resultTable": result_table(result, pql=False, check=check), "numRowsResultSet": result.num_rows}
+
+
+def write(shown: dict[str, Any] | None, envelope: Envelope) -> bytes:
+    """The response body. `shown` are the `result_keys`; None (nothing could be computed) leaves resultTable out."""
     statistics = envelope.statistics
     body: dict[str, Any] = {}
-    num_rows, num_empty, num_match_all = 0, 0, 0
+    num_empty, num_match_all = 0, 0
     explained = envelope.explanation
-    if result is not None:
-        body["resultTable"], num_rows = result_table(result, pql=False), result.num_rows
+    if shown is not None:
+        body |= shown
     elif explained is not None:
         rows = explained.rows()
         names, types = zip(*TABLE_COLUMNS, strict=True)
-        body["resultTable"], num_rows = {"dataSchema": {"columnNames": names, "columnDataTypes": types}, "rows": rows}, len(rows)
+        body["resultTable"] = {"dataSchema": {"columnNames": names, "columnDataTypes": types}, "rows": rows}
+        body["numRowsResultSet"] = len(rows)
         num_empty, num_match_all = explained.num_segments("nothing"), explained.num_segments("everything")
     body |= {
-        "numRowsResultSet": num_rows,
+        "numRowsResultSet": body.get("numRowsResultSet", 0),
         "partialResult": envelope.partial,
         "exceptions": [_exception(e.code, e.message) for e in envelope.exceptions],
         "numGroupsLimitReached": statistics.num_groups_limit_reached,
