@@ -9,6 +9,7 @@ handling, and otherwise only where a function says so (CASE without ELSE).
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal
 from functools import reduce
 from typing import Any, Final
@@ -90,12 +91,20 @@ class Rows:
             found = self._nulls(expression.name)
             return np.zeros(self.count, np.bool_) if found is None else found
         if isinstance(expression, Call):
-            if expression.name not in CONDITIONS and self.types.bound(expression).handles_nulls:
-                missing: NDArray[np.bool_] = spread(self.value(expression), self.count).is_null().to_numpy(zero_copy_only=False)
-                return missing
-            parts = [self.is_null(arg) for arg in expression.args]
-            return reduce(np.logical_or, parts, np.zeros(self.count, np.bool_))
+            missing: NDArray[np.bool_] = spread(self._with_nulls().value(expression), self.count).is_null().to_numpy(zero_copy_only=False)
+            return missing
         return np.full(self.count, isinstance(expression, Literal) and expression.value is None)
+
+    def _with_nulls(self) -> Rows:
+        """The same rows as null handling sees them."""
+        if self.context.null_handling:
+            return self
+
+        def read(name: str) -> pa.Array:
+            values, null = self._read(name), self._nulls(name)
+            return values if null is None else pc.if_else(pa.array(null), pa.scalar(None, values.type), values)
+
+        return Rows(replace(self.context, null_handling=True), self.count, read, self._nulls)
 
     def truth(self, expression: Expression) -> pa.Array:
         """The expression as a condition, BOOLEAN with null for unknown: numbers are true unless they are 0."""
@@ -148,11 +157,11 @@ def segment_rows(context: QueryContext, segment: Segment, docs: Docs) -> Rows:
     return Rows(context, len(docs), read, lambda name: nulls_at(segment.column(name), docs))
 
 
-def dictionary_rows(context: QueryContext, column: Column) -> Rows:
-    """The values of a column's dictionary as rows, none of them null: expressions over this column alone are computed once a
-    distinct value."""
+def dictionary_rows(context: QueryContext, column: Column, first: int, end: int) -> Rows:
+    """The values [first, end) of a column's dictionary as rows, none of them null: expressions over this column alone are
+    computed once a distinct value."""
     assert column.dictionary is not None, f"column '{column.name}' is raw"
-    values = logical_values(column.dictionary.arrow(), column.data_type)
+    values = logical_values(column.dictionary.arrow()[first:end], column.data_type)
     return Rows(context, len(values), lambda name: values, lambda name: None)
 
 
@@ -195,6 +204,8 @@ _COMPARE: Final[dict[str, Callable[[Any, Any], Any]]] = {
 def _comparison(rows: Rows, call: Call) -> pa.Array:
     if len(call.args) != 2:
         raise QueryExecutionError(f"{call.name} compares two values, found {len(call.args)}")
+    if _reads_literal(rows, call):
+        return _written_predicate(rows, call)
     left, right = rows.value(call.args[0]), rows.value(call.args[1])
     if pa.types.is_list(left.type) or pa.types.is_list(right.type):
         fault: type[PinotError] = InvalidQueryError if rows.context.dialect is Dialect.SQL else QueryExecutionError
@@ -202,6 +213,18 @@ def _comparison(rows: Rows, call: Call) -> pa.Array:
     if left.type != right.type or pa.types.is_boolean(left.type):
         left, right = _alike(rows, call, left, right)
     return _compared(call.name, spread(left, rows.count), spread(right, rows.count))
+
+
+def _reads_literal(rows: Rows, call: Call) -> bool:
+    """Whether a literal is read as the other side's type, as in WHERE: b = 'true', ts > '2001-01-01'. PQL's functions compare
+    numbers with text as numbers (recorded), so there it is so only for types that are no numbers."""
+    literals = [arg for arg in call.args if isinstance(arg, Literal) and arg.value is not None]
+    if len(literals) != 1:
+        return False
+    other = rows.type_of(next(arg for arg in call.args if arg is not literals[0]))
+    if other is None or literals[0].is_string is other.is_text:
+        return False
+    return rows.context.dialect is Dialect.SQL or other in (DataType.BOOLEAN, DataType.BYTES, DataType.TIMESTAMP)
 
 
 def _compared(name: str, left: pa.Array, right: pa.Array) -> pa.Array:

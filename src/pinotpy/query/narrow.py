@@ -9,19 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pinotpy.kernels import abi, collect
+from pinotpy.query.batches import BATCH_DOCS
+from pinotpy.query.control import QueryControl
 from pinotpy.query.plan import ScanPlan
 from pinotpy.segment.data_source import Segment
 
 Ints = NDArray[np.int64]
-BATCH_DOCS: Final = 1 << 16
-# (segment, its docs) → uint8 flags, 1 = the doc stays.
-Condition = Callable[[Segment, Ints], "NDArray[np.uint8]"]
+# (segment, its docs, the query's control) → uint8 flags, 1 = the doc stays.
+Condition = Callable[[Segment, Ints, QueryControl], "NDArray[np.uint8]"]
 
 
 class _Collected:
@@ -49,7 +49,7 @@ class _Collected:
             unit, kept = int(units[first]), docs[first:end].astype(np.int64)
             for condition in self._conditions:
                 self.entries += len(kept)
-                kept = kept[condition(self._plan.unit_segment(unit), kept).view(np.bool_)]
+                kept = kept[condition(self._plan.unit_segment(unit), kept, self._plan.control).view(np.bool_)]
                 if not len(kept):
                     break
             if len(kept):

@@ -18,6 +18,7 @@ from pinotpy.errors import InvalidQueryError
 from pinotpy.functions.patterns import like_pattern, regexp_pattern
 from pinotpy.pql.ast import Call, Expression, Literal
 from pinotpy.query.context import AggregationRef, And, Comparison, Constant, ExpressionPredicate, Filter, Not, Or, Predicate
+from pinotpy.query.predicate import as_double
 from pinotpy.query.result_types import ARITHMETIC, COMPARISONS
 
 # Names that the rewriting of SUM(a + 1) and its kin uses.
@@ -142,7 +143,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Decimal):
         return float(value)
     too_large = isinstance(value, int) and not -(2**63) <= value < 2**63
-    return float(value) if too_large else value
+    return as_double(value) if too_large else value
 
 
 def _comparable(left: pa.Array, right: pa.Array) -> tuple[pa.Array, pa.Array]:

@@ -219,6 +219,14 @@ def literal_text(value: LiteralValue) -> str:
     return str(value)
 
 
+def as_double(value: int | float | Decimal) -> float:
+    """The nearest double; beyond the range of doubles an infinity."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
 def _refusal(dialect: Dialect) -> type[PinotError]:
     return QueryExecutionError if dialect is Dialect.PQL else InvalidQueryError
 
@@ -328,7 +336,7 @@ class _Converter:
                 raise self._error(value)
             number = float(value.strip().rstrip("fFdD") if value.strip() not in ("NaN", "Infinity", "-Infinity", "+Infinity") else value)
         else:
-            number = float(value)
+            number = as_double(value)
         if self.data_type is DataType.FLOAT:
             with np.errstate(over="ignore"):
                 number = float(np.float32(number))

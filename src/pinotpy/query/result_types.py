@@ -19,7 +19,7 @@ COMPARISONS = frozenset({"equals", "not_equals", "greater_than", "greater_than_o
 # What the query room evaluates itself, because null vectors or predicates decide; everything else is a scalar function.
 NULL_TESTS = frozenset({"is_null", "is_not_null"})
 TRUTH_TESTS = frozenset({"is_true", "is_not_true", "is_false", "is_not_false"})
-PREDICATES = frozenset({"between", "not_between", "in", "not_in", "like", "not_like", "regexp_like"})
+PREDICATES = frozenset({"between", "not_between", "in", "not_in", "like", "not_like", "regexp_like", "is_distinct_from", "is_not_distinct_from"})
 LOGIC = frozenset({"and", "or", "not"})
 CONDITIONS = COMPARISONS | PREDICATES | LOGIC | NULL_TESTS | TRUTH_TESTS
 

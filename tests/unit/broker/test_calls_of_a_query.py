@@ -73,6 +73,9 @@ def test_a_query_whose_time_is_up_before_anybody_is_asked_says_250(cluster: InPr
             self.now_ns += 1_000_000_000
             return self.now_ns
 
+        def now_ms(self) -> int:
+            return 0
+
     cluster.broker.send = send
     monkeypatch.setattr(cluster.broker, "clock", LateClock())
     answer = cluster.pql("SELECT COUNT(*) FROM t", query_options="timeoutMs=1")

@@ -6,26 +6,27 @@ whose flags of docs are computed before the scan.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pinotpy.errors import QueryExecutionError
+from pinotpy.errors import MemoryLimitError, QueryExecutionError
 from pinotpy.kernels import abi, filters
 from pinotpy.kernels.legs import LEG_RUN
 from pinotpy.pql.ast import Expression
+from pinotpy.query.batches import BATCH_DOCS, batches
 from pinotpy.query.columns import ColumnMetas
 from pinotpy.query.context import And, Constant, Filter, Not, Or, Predicate, QueryContext
 from pinotpy.query.control import QueryControl
-from pinotpy.query.expression import condition_mask, dictionary_rows, segment_rows
+from pinotpy.query.expression import Rows, condition_mask, dictionary_rows, segment_rows
 from pinotpy.query.filter.normal_form import Computed
 from pinotpy.query.on_dictionary import deciding_column
 from pinotpy.query.result_types import columns_in, is_constant
 from pinotpy.segment.data_source import Segment
 
-_BATCH: Final = 1 << 16
 # A dictionary is computed as a whole if it has at most so many values for each doc asked about.
 _VALUES_PER_DOC: Final = 4
 _NO_COLUMN = np.zeros(abi.META_WORDS, np.int64)
@@ -58,20 +59,28 @@ class ConditionOnDocs:
         # cannot take.
         self._by_id: dict[int, tuple[NDArray[np.uint8], NDArray[Any]] | None] = {}
 
-    def __call__(self, segment: Segment, docs: NDArray[np.int64]) -> NDArray[np.uint8]:
+    def __call__(self, segment: Segment, docs: NDArray[np.int64], control: QueryControl) -> NDArray[np.uint8]:
         column = deciding_column(self._columns, segment, strict=False) if self._by_value else None
         if column is not None and (id(segment) in self._by_id or column.cardinality <= _VALUES_PER_DOC * len(docs)):
             if id(segment) not in self._by_id:
                 try:
-                    flags = condition_mask(self._condition.condition, dictionary_rows(self._context, column), negated=self._condition.negated)
+                    flags = self._flags(column.cardinality, lambda first, end: dictionary_rows(self._context, column, first, end), control)
                     self._by_id[id(segment)] = flags, column.ids()
+                except MemoryLimitError:
+                    raise
                 except QueryExecutionError:
                     self._by_id[id(segment)] = None  # perhaps no doc that is asked about has the value at fault
             known = self._by_id[id(segment)]
             if known is not None:
                 found: NDArray[np.uint8] = known[0][known[1][docs]]
                 return found
-        return condition_mask(self._condition.condition, segment_rows(self._context, segment, docs), negated=self._condition.negated)
+        return self._flags(len(docs), lambda first, end: segment_rows(self._context, segment, docs[first:end]), control)
+
+    def _flags(self, count: int, rows: Callable[[int, int], Rows], control: QueryControl) -> NDArray[np.uint8]:
+        found = np.zeros(count, np.uint8)
+        for first, end in batches(count, control):
+            found[first:end] = condition_mask(self._condition.condition, rows(first, end), negated=self._condition.negated)
+        return found
 
 
 @dataclass(slots=True)
@@ -95,10 +104,10 @@ class ComputedLeg:
         """Flags of docs [low, high) of a segment; gives the number of docs read."""
         source = metas.segments[segment]
         mask = np.zeros(source.num_docs, np.uint8)
-        for first in range(low, high, _BATCH):
+        for first in range(low, high, BATCH_DOCS):
             control.check()
-            docs = np.arange(first, min(first + _BATCH, high))
-            mask[first : first + len(docs)] = self.on_docs(source, docs)
+            docs = np.arange(first, min(first + BATCH_DOCS, high))
+            mask[first : first + len(docs)] = self.on_docs(source, docs, control)
         self.keep_alive.append(mask)
         self.tests[segment, 0], self.tests[segment, 1] = mask.ctypes.data, len(mask)
         return high - low

@@ -17,13 +17,14 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType, FieldType, StoredType, default_null_value
-from pinotpy.errors import QueryExecutionError
+from pinotpy.errors import MemoryLimitError, QueryExecutionError
 from pinotpy.kernels import abi
 from pinotpy.pql.ast import Call, Expression, Identifier, Literal
+from pinotpy.query.batches import batches
 from pinotpy.query.columns import ColumnMetas
 from pinotpy.query.context import Aggregation, ColumnRef
 from pinotpy.query.expression import dictionary_rows, segment_rows
-from pinotpy.query.narrow import BATCH_DOCS, narrow
+from pinotpy.query.narrow import narrow
 from pinotpy.query.on_dictionary import deciding_column
 from pinotpy.query.plan import ScanPlan
 from pinotpy.query.reduced import ResultType
@@ -123,9 +124,12 @@ def _on_dictionary(plan: ScanPlan, index: int, call: Expression, name: str, kind
     source = deciding_column(columns_in(call), segment, strict=is_strict(call, plan.context)) if decided else None
     if source is None or source.cardinality * 2 > segment.num_docs:
         return None
-    plan.control.check()
     try:
-        values = dictionary_rows(plan.context, source).evaluate(call)
+        values = pa.concat_arrays(
+            [dictionary_rows(plan.context, source, first, end).evaluate(call) for first, end in batches(source.cardinality, plan.control)]
+        )
+    except MemoryLimitError:
+        raise
     except QueryExecutionError:
         return None
     missing = values.is_null().to_numpy(zero_copy_only=False) if values.null_count else None
@@ -151,9 +155,8 @@ def _on_docs(plan: ScanPlan, index: int, call: Expression, name: str, kind: Resu
     """Computed in batches, so that the deadline is looked at often; text is encoded batch by batch as well."""
     segment = plan.segments[index]
     parts, missing = [], []
-    for first in range(0, len(docs), BATCH_DOCS):
-        plan.control.check()
-        values, null = _values(plan, segment, call, docs[first : first + BATCH_DOCS])
+    for first, end in batches(len(docs), plan.control):
+        values, null = _values(plan, segment, call, docs[first:end])
         missing.append(null)
         parts.append(_Part.of(values, kind))
     column = _made(plan, name, kind, segment.num_docs, parts, docs)
