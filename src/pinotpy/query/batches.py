@@ -9,7 +9,7 @@ from typing import Final
 from pinotpy.query.control import QueryControl
 
 BATCH_DOCS: Final = 1 << 16
-_FIRST_DOCS: Final = 1 << 10
+_FIRST_DOCS: Final = 1 << 6
 _LEAST_DOCS: Final = 1 << 4
 # A batch that takes longer is followed by a smaller one, one that takes less by a larger one.
 _SLOW_NS: Final = 20_000_000
@@ -33,4 +33,4 @@ def batches(count: int, control: QueryControl) -> Iterator[tuple[int, int]]:
         if took_ns > _SLOW_NS:
             size = max(size * _SLOW_NS // (2 * took_ns), _LEAST_DOCS)
         elif took_ns < _FAST_NS:
-            size = min(size * 4, BATCH_DOCS)
+            size = min(size * 8, BATCH_DOCS)
