@@ -156,7 +156,11 @@ async def answer_query(broker: Broker, question: Question, may_read: Callable[[s
             try:
                 laps.lap("WAIT")
                 gathered = await _gather(broker, context, target, number, deadline_ns)
-                laps.lap("SCATTER", servers=len(gathered.asked), rowsOut=sum(p.rows.num_rows for _, p in gathered.partials if p.rows is not None))
+                laps.lap(
+                    "SCATTER",
+                    servers=len(gathered.asked | gathered.responded | gathered.unreachable),
+                    rowsOut=sum(p.rows.num_rows for _, p in gathered.partials if p.rows is not None),
+                )
                 result = await _reduce(broker, context, gathered, envelope, laps, deadline_ns)
             finally:
                 broker.admission.leave()
@@ -287,7 +291,7 @@ async def _reduce(broker: Broker, context: QueryContext, gathered: Gathered, env
     Raises: QueryTimeoutError when a large answer is not reduced by the deadline; what functions raise.
     """
     envelope.num_servers_queried = len(gathered.asked)
-    envelope.num_servers_responded = len(gathered.responded)
+    envelope.num_servers_responded = len(gathered.responded & gathered.asked)
     envelope.missing_segments = tuple(sorted(gathered.missing))
     partials = [partial for _, partial in sorted(gathered.partials, key=lambda item: item[0])]
     for partial in partials:

@@ -28,7 +28,7 @@ class Gathered:
     partials: list[tuple[str, PartialResult]] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)  # no (further) replica to ask
     failures: list[tuple[str, PinotError]] = field(default_factory=list)  # server, fault, of attempts that cost rows
-    asked: set[str] = field(default_factory=set)
+    asked: set[str] = field(default_factory=set)  # servers on whose answers the result depends; see `_counted`
     responded: set[str] = field(default_factory=set)
     unreachable: set[str] = field(default_factory=set)  # servers to leave out for a while
     faulted: set[str] = field(default_factory=set)  # servers that live and failed
@@ -157,7 +157,7 @@ async def _complete(outcome: Gathered, question: _Question, segments: tuple[str,
         outcome.missing += other.unavailable
     for part in parts:
         outcome.add(part)
-    return outcome
+    return _counted(outcome)
 
 
 async def _race(first: asyncio.Task[Gathered], question: _Question, segments: tuple[str, ...], tried: frozenset[str]) -> Gathered:
@@ -171,11 +171,11 @@ async def _race(first: asyncio.Task[Gathered], question: _Question, segments: tu
             done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 outcome = task.result()
-                outcome.asked |= tried
                 if task is second:
                     outcome.unreachable -= outcome.responded
                 if _covers(outcome):
                     return outcome
+                outcome.asked |= tried
                 # Keep the attempt that delivered more.
                 if best is None or len(outcome.partials) > len(best.partials):
                     best = outcome
@@ -185,6 +185,14 @@ async def _race(first: asyncio.Task[Gathered], question: _Question, segments: tu
     assert best is not None
     best.missing += _take_missing(best)
     return best
+
+
+def _counted(outcome: Gathered) -> Gathered:
+    """Where nothing lacks, a server whose segments all came from elsewhere was not needed: clients of the reference read an
+    answer of fewer servers than were queried as partial."""
+    if _covers(outcome):
+        outcome.asked = {server for server, _ in outcome.partials}
+    return outcome
 
 
 def _take_missing(outcome: Gathered) -> tuple[str, ...]:

@@ -55,6 +55,7 @@ def test_a_second_call_to_a_server_has_a_number_of_its_own(cluster: InProcessClu
     assert answer["exceptions"] == [] and answer["aggregationResults"][0]["value"] == "40"
     numbers = [number for server, number, _ in calls if server == alive]
     assert len(numbers) == len(set(numbers)) == 2, calls
+    assert answer["numServersQueried"] == answer["numServersResponded"] == 1 and answer["partialResult"] is False
 
 
 def test_a_query_whose_time_is_up_before_anybody_is_asked_says_250(cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch) -> None:

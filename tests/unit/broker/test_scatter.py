@@ -54,6 +54,7 @@ def test_a_refused_connection_costs_no_answer_where_a_replica_lives() -> None:
     gathered = run(replicas, servers)
     assert delivered(gathered) == sorted(replicas)
     assert (gathered.failures, gathered.missing, gathered.unreachable) == ([], [], {"A"})
+    assert gathered.asked == gathered.responded == {"B"}
 
 
 def test_a_segment_that_a_server_lacks_is_asked_elsewhere_alone() -> None:
@@ -69,6 +70,7 @@ def test_a_silent_server_is_helped_out() -> None:
     gathered = run(replicas, Servers({"A": set(replicas), "B": set(replicas)}, silent=frozenset({"B"})))
     assert delivered(gathered) == sorted(replicas)
     assert not gathered.missing and not gathered.failures
+    assert gathered.asked == {"A"} and gathered.unreachable == {"B"}
 
 
 def test_segments_without_a_living_replica_are_named_and_the_fault_is_kept() -> None:
@@ -77,6 +79,7 @@ def test_segments_without_a_living_replica_are_named_and_the_fault_is_kept() -> 
     assert delivered(gathered) == ["s0"]
     assert sorted(gathered.missing) == ["s1", "s2"]
     assert [server for server, _ in gathered.failures] == ["A"]
+    assert (gathered.asked, gathered.responded) == ({"A", "B"}, {"B"}), "what lacks must be seen in the counts"
 
 
 def test_a_fault_of_the_query_is_not_retried() -> None:
@@ -110,6 +113,7 @@ def test_a_servers_own_fault_is_asked_elsewhere_and_the_server_is_not_avoided() 
     gathered = run(replicas, servers)
     assert delivered(gathered) == sorted(replicas)
     assert (gathered.failures, gathered.missing, gathered.unreachable) == ([], [], set())
+    assert gathered.asked == {"B"} <= gathered.responded, "an answer that nobody needed does not count"
 
 
 def test_where_every_replica_fails_the_fault_is_told_and_no_replica_called_dead() -> None:
@@ -177,3 +181,6 @@ def test_random_clusters_lose_nothing_that_a_living_replica_has(seed: int) -> No
     assert delivered(gathered) == reachable
     assert sorted(gathered.missing) == sorted(set(replicas) - set(reachable))
     assert len(servers.questions) == len(set(servers.questions)), "a server was asked twice for a segment"
+    unanswered = {server for server, segment in servers.questions if server in down and segment in gathered.missing}
+    assert unanswered <= gathered.asked - gathered.responded, "an incomplete answer looks complete"
+    assert gathered.missing or gathered.asked <= gathered.responded, "a complete answer looks incomplete"
