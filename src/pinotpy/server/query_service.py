@@ -22,7 +22,7 @@ from pinotpy.query.execute import execute
 from pinotpy.query.partial import PartialResult, QueryException
 from pinotpy.query.trace import Trace, stage
 from pinotpy.query.user_functions import check_user_functions
-from pinotpy.rpc.wire import FLAG_TRACE, LAST_WORD_S, ServerRequest, decode_request
+from pinotpy.rpc.wire import FLAG_TRACE, ServerRequest, decode_request
 from pinotpy.server.metrics import ServerMetrics
 from pinotpy.server.scheduler import QueryScheduler
 from pinotpy.server.tables.registry import SegmentRegistry
@@ -78,7 +78,7 @@ class QueryService:
         self._running: dict[tuple[str, int], QueryControl] = {}
 
     def handle(self, content: bytes, deadline_s: float, peer: str) -> bytes:
-        """The handler of the RPC server; `deadline_s` is the time that the caller still waits, in seconds."""
+        """The handler of the RPC server; `deadline_s` is how long the caller waits at most, in seconds."""
         answer = self.answer(decode_request(content), deadline_s).to_bytes()
         allowed = self._limits.response_bytes_max
         if len(answer) > allowed:
@@ -91,7 +91,8 @@ class QueryService:
     def answer(self, request: ServerRequest, deadline_s: float) -> PartialResult:
         """Execute one request."""
         start_ns = self._clock.monotonic_ns()
-        timeout_s = min(max(deadline_s - LAST_WORD_S, 0), self._limits.timeout_ms / 1000)
+        # The request names the query's own time; brokers wait LAST_WORD_S longer than that, to be told that it was up.
+        timeout_s = max(min(request.timeout_ms / 1000, deadline_s, self._limits.timeout_ms / 1000), 0)
         deadline_ns = start_ns + int(timeout_s * 1e9)
         trace = Trace() if request.flags & FLAG_TRACE else None
         control = QueryControl(deadline_ns, self._limits.memory_max_bytes, trace=trace)
