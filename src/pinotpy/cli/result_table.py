@@ -1,4 +1,4 @@
-"""An answer as tables on a terminal: every response shape of PQL and SQL, then the counters and the faults."""
+"""An answer as tables on a terminal: every response shape of PQL and SQL, plans, then the trace, the counters and the faults."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+
+from pinotpy.cli.answer_trees import plan_lines, trace_lines
 
 ROWS_SHOWN_MAX = 100
 # Into a pipe or a file a row is one line, however wide.
@@ -24,7 +26,8 @@ def answer_console() -> Console:
 
 
 def print_answer(console: Console, answer: dict[str, Any], *, rows_max: int = ROWS_SHOWN_MAX) -> None:
-    """Print all result tables of `answer`, then one line of counters, then its exceptions in red."""
+    """Print all result tables of `answer`, or the plan that EXPLAIN found, then the trace if there is one, one line of counters,
+    and its exceptions in red."""
     for number, (names, rows, types) in enumerate(_results(answer)):
         if number:
             console.print()
@@ -33,6 +36,12 @@ def print_answer(console: Console, answer: dict[str, Any], *, rows_max: int = RO
             console.print("no rows")
         elif len(rows) > rows_max:
             console.print(f"… and {len(rows) - rows_max:,} more rows; --json prints all")
+    if answer.get("explain") and "resultTable" not in answer:  # SQL has the plan as a table, too
+        _print_lines(console, plan_lines(answer["explain"]))
+    if answer.get("traceInfo"):
+        console.print()
+        _print_lines(console, trace_lines(answer["traceInfo"]))
+        console.print()
     console.print(f"[dim]{escape(summary(answer))}[/dim]")
     faults = answer.get("exceptions") or []
     for fault in faults:
@@ -41,6 +50,11 @@ def print_answer(console: Console, answer: dict[str, Any], *, rows_max: int = RO
         # Faults are among the reasons; they have been told.
         reasons = "" if faults else ": " + "; ".join(answer.get("exactnessReasons") or [])
         console.print(f"[yellow]this answer is {answer['exactness']}[/yellow]{escape(_visible(reasons))}")
+
+
+def _print_lines(console: Console, lines: list[str]) -> None:
+    for line in lines:
+        console.print(escape(_visible(line)), soft_wrap=True)
 
 
 def summary(answer: dict[str, Any]) -> str:

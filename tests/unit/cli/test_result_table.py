@@ -4,6 +4,7 @@ and no byte of the data can steer the terminal. The answers are written down as 
 from __future__ import annotations
 
 import io
+import json
 from typing import Any
 
 import pytest
@@ -115,3 +116,55 @@ def test_into_a_pipe_a_row_is_one_line(capsys: pytest.CaptureFixture[str]) -> No
     long = "x" * 500
     print_answer(answer_console(), {**COUNTERS, "selectionResults": {"columns": ["a", "b"], "results": [[long, "1"]]}})
     assert f"{long} │ 1" in [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+
+
+def test_a_plan_of_pql_is_told_by_groups_of_segments_with_the_findings_of_their_filters() -> None:
+    unused = [{"index": "sorted index", "why": "the column is not sorted"}, {"index": "inverted index", "why": "not built"}]
+    leaf = {"operator": "RANGE", "predicate": "n > '5'", "access": "scan", "why": "ids are compared", "notUsed": unused}
+    other = {"operator": "EQ", "predicate": "city = '[b]'", "access": "inverted index", "why": "its list is read", "docs": [7, 1200]}
+    operator = {"name": "AGGREGATE", "arguments": "aggregations:sum_n", "columns": ["n", "m"], "way": "kernel", "why": "all in one pass"}
+    both = {"operator": "AND", "children": [leaf, other]}
+    plans = [
+        {"segments": 12, "names": ["a", "b"], "docs": [9, 2000], "operator": operator, "toRead": [9, 9], "filter": both},
+        {"segments": 1, "names": ["c"], "docs": [5, 5], "pruned": {"rule": "min and max", "why": "n > '5' lies outside"}},
+    ]
+    lines = printed({"explain": {"broker": "BROKER_REDUCE(limit:10)", "server": "COMBINE_AGGREGATE", "plans": plans}})
+    assert lines[:-1] == [
+        "BROKER_REDUCE(limit:10)",
+        "  COMBINE_AGGREGATE",
+        "    12 segments (a, b, …) of 9 to 2,000 docs",
+        "      AGGREGATE(aggregations:sum_n), kernel: all in one pass",
+        "        reads n, m of 9 docs",
+        "        AND",
+        "          RANGE n > '5': scan, ids are compared",
+        "            not used: sorted index (the column is not sorted); inverted index (not built)",
+        "          EQ city = '[b]': inverted index, its list is read (docs: 7 to 1,200)",
+        "    1 segment (c) of 5 docs",
+        "      pruned by min and max: n > '5' lies outside",
+    ]
+
+
+def test_a_plan_of_sql_is_shown_once_as_its_table() -> None:
+    schema = {"columnNames": ["Operator", "Operator_Id", "Parent_Id"], "columnDataTypes": ["STRING", "INT", "INT"]}
+    lines = printed({"resultTable": {"dataSchema": schema, "rows": [["BROKER_EVALUATE", 0, -1]]}, "explain": {"broker": "BROKER_EVALUATE", "plans": []}})
+    assert len([line for line in lines if "BROKER_EVALUATE" in line]) == 1
+
+
+def test_a_trace_is_a_tree_of_stages_per_server() -> None:
+    stages = [
+        {"operator": "WAIT", "timeMs": 0.07},
+        {"operator": "EXECUTE", "timeMs": 1011.5, "segments": 6, "children": [{"operator": "SCAN", "timeMs": 0.294, "docsIn": 168901, "cached": False}]},
+    ]
+    lines = printed({"traceInfo": {"Server_1": json.dumps(stages), "Server_2": "no [b]JSON\x1b", "broker": json.dumps(stages[0])}})
+    assert lines[:-1] == [
+        "",
+        "Server_1:",
+        "  WAIT 0.070 ms",
+        "  EXECUTE 1,011.500 ms: segments 6",
+        "    SCAN 0.294 ms: docsIn 168,901, cached false",
+        "Server_2:",
+        "  no [b]JSON\\x1b",
+        "broker:",
+        "  WAIT 0.070 ms",
+        "",
+    ]
