@@ -82,8 +82,8 @@ def _decimal_arithmetic(name: str, values: Sequence[Value]) -> pa.Array:
         return pa.array([encode_decimal(reduce(operator, row)) for row in zip(*operands, strict=True)], pa.binary())
     except DivisionByZero as error:
         raise QueryExecutionError("/ by zero") from error
-    except (InvalidOperation, ValueError) as error:
-        raise QueryExecutionError(f"{name} of BIG_DECIMAL failed: {error}") from error
+    except (ArithmeticError, ValueError) as error:
+        raise QueryExecutionError(f"cannot compute {name} in BIG_DECIMAL: expected finite numbers, and a result of at most 1000 digits") from error
 
 
 def _divide_decimals(left: Decimal, right: Decimal) -> Decimal:
@@ -91,7 +91,8 @@ def _divide_decimals(left: Decimal, right: Decimal) -> Decimal:
     if right == 0:
         raise DivisionByZero("/ by zero")
     exponent = left.as_tuple().exponent
-    assert isinstance(exponent, int)
+    if not isinstance(exponent, int) or not right.is_finite():
+        raise ValueError(f"{left} / {right}")
     return _DECIMAL.divide(left, right).quantize(Decimal(1).scaleb(min(exponent, 0)), rounding="ROUND_HALF_EVEN", context=_DECIMAL)
 
 

@@ -8,7 +8,7 @@ in WHERE, query.predicate decides instead, by the column's type.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, Final
 
 import numpy as np
@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError, QueryExecutionError
 from pinotpy.functions.scalar.arguments import doubles, expect_single, length_of, spread
-from pinotpy.functions.scalar.conversions import converted, decimal_of_text
+from pinotpy.functions.scalar.conversions import converted, decimal_of_text, decimal_order, on_array
 from pinotpy.functions.scalar.spec import MANY, Bound, Example, Operand, ScalarFunction, Value
 from pinotpy.pql.ast import Dialect
 
@@ -42,6 +42,9 @@ def _bind_comparison(name: str, operands: Sequence[Operand], dialect: Dialect) -
             _check_literal(operand, shared, dialect)
 
     def evaluate(values: Sequence[Value]) -> pa.Array:
+        if shared is DataType.BIG_DECIMAL:  # doubles may have no end
+            keys = [on_array(value, partial(decimal_order, source=data_type)) for value, data_type in zip(values, types, strict=True)]
+            return _as_result(spread(_COMPARE[name](*keys), length_of(values)), dialect)
         left, right = (converted(value, data_type, shared) for value, data_type in zip(values, types, strict=True))
         count = length_of(values)
         if shared is DataType.DOUBLE:

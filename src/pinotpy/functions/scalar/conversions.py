@@ -31,8 +31,8 @@ _TIMESTAMP: Final = re.compile(r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})(?:[ T]([0-
 
 
 def common_type(types: Sequence[DataType | None], function: str) -> DataType:
-    """The type that holds values of all: INT < LONG < FLOAT < DOUBLE < BIG_DECIMAL, STRING beside anything; None (a bare NULL)
-    fits everywhere. Raises InvalidQueryError where there is none."""
+    """The type that holds values of all: INT < LONG < FLOAT < DOUBLE < BIG_DECIMAL, DOUBLE where integers meet FLOAT (24 bits hold
+    few of them), STRING beside anything; None (a bare NULL) fits everywhere. Raises InvalidQueryError where there is none."""
     found = {data_type for data_type in types if data_type is not None}
     if len(found) < 2:
         return found.pop() if found else DataType.STRING
@@ -42,7 +42,8 @@ def common_type(types: Sequence[DataType | None], function: str) -> DataType:
     if not numbers <= set(_NUMBERS):
         names = ", ".join(sorted(data_type.value for data_type in found))
         raise InvalidQueryError(f"expected values of one type in {function.upper()}, found {names}: cast them")
-    return max(numbers, key=_NUMBERS.index)
+    widest = max(numbers, key=_NUMBERS.index)
+    return DataType.DOUBLE if widest is DataType.FLOAT and len(numbers) > 1 else widest
 
 
 def converted(values: Value, source: DataType | None, target: DataType) -> Value:
@@ -83,6 +84,18 @@ def decimal_of_text(text: str) -> Decimal:
     if value is None or not value.is_finite() or abs(value.adjusted()) > _EXPONENT_MAX:
         raise QueryExecutionError(f"expected a number, found the text '{text[:40]}'")
     return value
+
+
+def decimal_order(array: pa.Array, source: DataType | None) -> pa.Array:
+    """Bytes in the order of numbers: BIG_DECIMAL, and doubles with their infinities at the ends and NaN after all of them."""
+    if not pa.types.is_floating(array.type):
+        return converted(array, source, DataType.BIG_DECIMAL)
+    finite = pc.is_finite(array)
+    if pc.all(finite).as_py() is not False:
+        return converted(array, source, DataType.BIG_DECIMAL)
+    ends = pc.if_else(pc.is_nan(array), b"\xff\xff", pc.if_else(pc.greater(array, 0), b"\xff", b"\x00"))
+    present = converted(pc.if_else(finite, array, pa.scalar(0.0, array.type)), source, DataType.BIG_DECIMAL)
+    return pc.if_else(finite, present, ends)
 
 
 def _decimals(array: pa.Array, source: DataType | None) -> pa.Array:

@@ -20,7 +20,7 @@ from pinotpy.functions.scalar.spec import Example
 _DECIMALS_MAX: Final = 22  # powers of ten up to here are exact in doubles
 _EXACT_BELOW: Final = 2.0**50
 _NEAR: Final = 1e-4
-_WIDE: Final = Context(prec=400)
+_WIDE: Final = Context(prec=1100)  # 400 decimals of 1e308, and all digits of the least double
 
 
 def _round_whole(x: Any) -> Any:

@@ -33,7 +33,9 @@ def test_sql_writes_each_value_beside_its_condition(call: Any) -> None:
     ("types", "expected"),
     [
         ((INT, LONG), LONG),
-        ((INT, FLOAT), FLOAT),
+        ((INT, FLOAT), DOUBLE),  # a FLOAT has 24 bits
+        ((FLOAT, LONG), DOUBLE),
+        ((FLOAT, FLOAT), FLOAT),
         ((FLOAT, DOUBLE), DOUBLE),
         ((INT, STRING), STRING),
         ((TIMESTAMP, TIMESTAMP), TIMESTAMP),
@@ -114,6 +116,23 @@ def test_nan_is_one_value_after_all_others(call: Any, name: str) -> None:
 def test_a_float_is_widened_so_that_it_is_not_the_double_of_the_same_text(call: Any) -> None:
     assert call("equals", (FLOAT, [0.1, 0.5]), 0.1) == [0, 0]
     assert call("equals", (FLOAT, [0.1, 0.5]), 0.5) == [0, 1]
+
+
+@pytest.mark.parametrize("dialect", list(Dialect))
+def test_decimals_compare_with_doubles_that_have_no_end(call: Any, dialect: Dialect) -> None:
+    doubles = (DOUBLE, [float("-inf"), -1e308, 1e30, 1.5, float("inf"), float("nan")])
+    expected = {  # by one total order, in which NaN comes last
+        "equals": [0, 0, 1, 0, 0, 0],
+        "not_equals": [1, 1, 0, 1, 1, 1],
+        "less_than": [1, 1, 0, 1, 0, 0],
+        "greater_than": [0, 0, 0, 0, 1, 1],
+        "greater_than_or_equal": [0, 0, 1, 0, 1, 1],
+        "less_than_or_equal": [1, 1, 1, 1, 0, 0],
+    }
+    for name, truths in expected.items():
+        assert call(name, doubles, 10**30, dialect=dialect) == truths
+    assert call("less_than", 10**400, (DOUBLE, [float("inf")]), dialect=dialect) == [1]
+    assert call("greater_than", (FLOAT, [float("-inf")]), -(10**400), dialect=dialect) == [0]
 
 
 def test_text_is_read_as_what_it_is_compared_with(call: Any) -> None:

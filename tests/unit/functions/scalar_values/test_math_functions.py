@@ -94,6 +94,17 @@ def test_rounding_is_that_of_the_printed_number(call: Any, decimals: int) -> Non
     assert call("truncate", (DOUBLE, values), decimals) == [expected(value, ROUND_DOWN) for value in values]
 
 
+@pytest.mark.parametrize("name", ["round", "truncate", "roundDecimal"])
+@pytest.mark.parametrize("decimals", [92, 200, 308, 400])
+def test_rounding_far_behind_the_point_keeps_every_digit(call: Any, name: str, decimals: int) -> None:
+    values = [1e308, -1.7976931348623157e308, 1e-80, 123.456]
+    assert call(name, (DOUBLE, values), decimals) == values
+    assert call(name, (DOUBLE, [1e-310, 5e-324]), decimals) == ([1e-310, 5e-324] if decimals == 400 else [0.0, 0.0])
+    assert call(name, (DOUBLE, values), -400) == [0.0] * 4
+    with pytest.raises(QueryExecutionError, match="400 decimals"):
+        call(name, (DOUBLE, values), 401)
+
+
 def test_rounding_to_whole_numbers_is_javas(call: Any) -> None:
     values = (DOUBLE, [2.5, -2.5, 0.49999999999999994, 1e300, NAN, -INF])
     found = call("round", values)
@@ -110,6 +121,11 @@ def test_least_and_greatest_keep_the_common_type(call: Any) -> None:
     assert bind("least", (Operand(INT), Operand(INT)), Dialect.PQL).data_type is INT
     assert call("greatest", (INT, [4, 35]), (INT, [3, 40]), 5) == [5, 40]
     assert call("least", (INT, [4]), (DOUBLE, [3.5])) == [3.5]
+    single = DataType.FLOAT
+    assert call("least", (INT, [16_777_217]), (single, [3e38])) == [16_777_217.0]  # not 2^24, as in FLOAT
+    assert call("greatest", (LONG, [2**53]), (single, [0.5])) == [2.0**53]
+    assert call("coalesce", (INT, [16_777_217]), (single, [0.5])) == [16_777_217.0]
+    assert bind("least", (Operand(single), Operand(single)), Dialect.PQL).data_type is single
     assert call("greatest", (STRING, ["a", "é"]), (STRING, ["b", "z"])) == ["b", "é"]
     big = DataType.BIG_DECIMAL
     assert call("greatest", (big, [encode_decimal(Decimal("1e30"))]), 7) == [encode_decimal(Decimal("1e30"))]
