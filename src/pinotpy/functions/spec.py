@@ -160,9 +160,9 @@ class AggregateFunction:
             raise InvalidQueryError(f"{self.display_name} needs one argument, found none: name a column or an expression")
         argument = arguments[0]
         if self.multi_value and argument.single_value:
-            raise QueryExecutionError(f"{self.display_name} takes a multi-value column, found {argument.name}: use {self.display_name.removesuffix('MV')}")
+            raise QueryExecutionError(f"{self.display_name} takes a multi-value column, found {argument.name}{_twin(self.display_name.removesuffix('MV'))}")
         if not self.multi_value and not argument.single_value and not self.accepts_multi_value:
-            raise QueryExecutionError(f"{self.display_name} takes single values, found {argument.name}: use {self.display_name}MV")
+            raise QueryExecutionError(f"{self.display_name} takes single values, found {argument.name}{_twin(self.display_name + 'MV')}")
         self.check_type(argument, dialect)
 
     def check_type(self, argument: Argument, dialect: Dialect) -> None:
@@ -195,6 +195,11 @@ class AggregateFunction:
     def nothing_seen(self, argument: Argument) -> list[pa.Array]:
         """One state row of no rows at all."""
         return [pa.array([0 if pa.types.is_int64(f.type) and f.name == "count" else None], f.type) for f in self.state_fields(argument)]
+
+
+def _twin(name: str) -> str:
+    """Advice to use the same function of the other kind of column, where there is one."""
+    return f": use {name}" if canonical(name) in functions() else ""
 
 
 NUMBERS = (DataType.INT, DataType.LONG, DataType.FLOAT, DataType.DOUBLE, DataType.BIG_DECIMAL, DataType.TIMESTAMP)

@@ -221,12 +221,19 @@ def _bind_is_json(operands: Sequence[Operand], dialect: Dialect) -> Bound:
     return Bound(DataType.BOOLEAN, lambda values: map_distinct(values[0], lambda text: parse_json(text, exact=False) is not MISSING, pa.bool_()))
 
 
+def _formatted(text: str) -> str:
+    document = parse_json(text, exact=True)
+    if document is MISSING:
+        raise QueryExecutionError(f"expected JSON in JSONFORMAT, found the text '{text[:40]}'")
+    return json_text(document)
+
+
 def _bind_format(operands: Sequence[Operand], dialect: Dialect) -> Bound:
     if not operands[0].single_value or operands[0].data_type is not DataType.JSON:
         raise InvalidQueryError(f"JSONFORMAT takes JSON, found {operands[0].name}")
 
     def evaluate(values: Sequence[Value]) -> pa.Array:
-        return map_distinct(values[0], lambda text: json_text(parse_json(text, exact=True)), pa.string())
+        return map_distinct(values[0], _formatted, pa.string())
 
     return Bound(DataType.STRING, evaluate)
 

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from typing import Any, Final, Union
 
@@ -165,12 +166,41 @@ def bind(name: str, operands: tuple[Operand, ...], dialect: Dialect) -> Bound:
         raise fault(f"Unsupported function: {name} with {len(operands)} {'arguments' if dialect is Dialect.SQL else 'parameters'}")
     if not function.arguments_min <= len(operands) <= function.arguments_max:
         low, high = function.arguments_min, function.arguments_max
-        expected = str(low) if low == high else f"{low} to {high}" if high < MANY else f"at least {low}"
-        raise fault(f"expected {expected} argument{'s' if expected != '1' else ''} of {name.upper()}, found {len(operands)}: write {function.signature}")
+        expected = str(low) if low == high else f"{low} to {high}" if high < MANY else f"at most {high}" if len(operands) > high else f"at least {low}"
+        raise fault(
+            f"expected {expected} argument{'s' if expected.split()[-1] != '1' else ''} of {name.upper()}, found {len(operands)}: write {function.signature}"
+        )
     try:
-        return function.bind(operands, dialect)
+        return _naming(function, function.bind(operands, dialect))
     except InvalidQueryError as error:
-        raise fault(str(error)) from error
+        raise fault(_named(str(error), function)) from error
+    except QueryExecutionError as error:
+        raise _naming_error(error, function) from error
+
+
+def _naming(function: ScalarFunction, bound: Bound) -> Bound:
+    """The same, with the function's name in the errors that values cause."""
+    compute = bound.evaluate
+
+    def evaluate_named(values: Sequence[Value]) -> pa.Array:
+        try:
+            return compute(values)
+        except QueryExecutionError as error:
+            raise _naming_error(error, function) from error
+
+    return replace(bound, evaluate=evaluate_named)
+
+
+def _naming_error(error: QueryExecutionError, function: ScalarFunction) -> QueryExecutionError:
+    message = _named(error.message, function)
+    return error if message == error.message else type(error)(message, **error.context)
+
+
+def _named(message: str, function: ScalarFunction) -> str:
+    """A message that says in which function: unless it does."""
+    said = re.findall("[a-z0-9]+", message.lower().replace("_", ""))
+    known = any(name.replace("_", "") in said for name in (function.name, *function.aliases))
+    return message if known else f"in {function.name.upper()}: {message}"
 
 
 def evaluate(bound: Bound, values: Sequence[Value], count: int) -> pa.Array:

@@ -16,7 +16,6 @@ MurmurHash3_x64_128 with seed 0.
 from __future__ import annotations
 
 import base64
-import binascii
 import math
 import struct
 from dataclasses import dataclass
@@ -241,8 +240,12 @@ def _lookup_type(data_type: DataType) -> pa.DataType:
 def read_id_set(text: str) -> IdSet:
     """The id set of a base64 text; raises InvalidQueryError for text that is none."""
     try:
-        return _read(base64.b64decode(text, validate=True))
-    except (binascii.Error, ValueError, DecodeError, struct.error) as error:
+        data = base64.b64decode(text, validate=True)
+    except ValueError as error:
+        raise InvalidQueryError(f"expected an id set in base64, as IDSET answers it, found '{text[:40]}', which is no base64") from error
+    try:
+        return _read(data)
+    except DecodeError as error:
         raise InvalidQueryError(f"expected an id set in base64, as IDSET answers it, found '{text[:40]}': {error}") from error
 
 
@@ -261,25 +264,32 @@ def _read(data: bytes) -> IdSet:
     raise DecodeError(f"it has {len(data)} bytes, the first is {kind}, and id sets begin with 0 to 3")
 
 
+def _unpacked(form: str, data: bytes, position: int) -> tuple[int, ...]:
+    end = position + struct.calcsize(form)
+    if len(data) < end:
+        raise DecodeError(f"expected at least {end} bytes, found {len(data)}")
+    return struct.unpack_from(form, data, position)
+
+
 def _expect_end(data: bytes, end: int) -> None:
     if end != len(data):
         raise DecodeError(f"it ends after {end} bytes, and there are {len(data)}")
 
 
 def _read_bitmap_64(data: bytes) -> IdSet:
-    signed, count = struct.unpack_from(">Bi", data, 1)
+    signed, count = _unpacked(">Bi", data, 1)
     if signed != 0 or count < 0:
         raise DecodeError(f"expected unsigned longs and a number of bitmaps, found {signed} and {count}")
     bitmaps, position = {}, 6
     for _ in range(count):
-        (high,) = struct.unpack_from(">I", data, position)
+        (high,) = _unpacked(">I", data, position)
         bitmaps[high], position = read_bitmap(data, position + 4)
     _expect_end(data, position)
     return BitmapIdSet(bitmaps, is_int=False)
 
 
 def _read_bloom(data: bytes) -> IdSet:
-    funnel, strategy, num_hashes, longs = struct.unpack_from(">BBBi", data, 1)
+    funnel, strategy, num_hashes, longs = _unpacked(">BBBi", data, 1)
     if funnel > _FUNNEL_BYTES or strategy != _GUAVA_STRATEGY or num_hashes < 1 or longs < 1:
         raise DecodeError(f"expected a Bloom filter, found funnel {funnel}, strategy {strategy}, {num_hashes} hashes, {longs} longs")
     _expect_end(data, 8 + 8 * longs)

@@ -47,11 +47,15 @@ def read_digest(data: bytes) -> tuple[Longs, Longs]:
     if not data:
         return np.empty(0, np.int64), np.empty(0, np.int64)
     try:
+        if len(data) < _HEAD.size:
+            raise ValueError(f"its head alone has {_HEAD.size} bytes")
         _, decay, _, least, greatest, num_nodes = _HEAD.unpack_from(data)
         if num_nodes < 0:
             raise ValueError(f"{num_nodes} nodes")
+        if len(data) < _HEAD.size + num_nodes * _NODE.itemsize:
+            raise ValueError(f"{num_nodes} nodes have {num_nodes * _NODE.itemsize} bytes")
         nodes = np.frombuffer(data, _NODE, num_nodes, _HEAD.size)
-    except (struct.error, ValueError) as error:
+    except ValueError as error:
         raise QueryExecutionError(
             f"a serialized quantile digest of {len(data)} bytes does not hold together: the column holds something else ({error})"
         ) from error

@@ -118,16 +118,22 @@ def read_digest(data: bytes) -> tuple[Doubles, Longs]:
     if not data:
         return np.empty(0), np.empty(0, np.int64)
     try:
+        if len(data) < 4:
+            raise ValueError("its encoding alone has 4 bytes")
         (encoding,) = struct.unpack_from(">i", data)
         head = {_VERBOSE: _VERBOSE_HEAD, _SMALL: _SMALL_HEAD}.get(encoding)
         if head is None:
             raise QueryExecutionError(f"a serialized t-digest begins with encoding 1 (verbose) or 2 (small), found {encoding}: is this column of t-digests?")
+        if len(data) < head.size:
+            raise ValueError(f"its head alone has {head.size} bytes")
         fields: tuple[Any, ...] = head.unpack_from(data)
         if fields[-1] < 0:
             raise ValueError(f"{fields[-1]} centroids")
         kind = np.dtype(">f8" if encoding == _VERBOSE else ">f4")
+        if len(data) < head.size + 2 * fields[-1] * kind.itemsize:
+            raise ValueError(f"{fields[-1]} centroids have {2 * fields[-1] * kind.itemsize} bytes")
         pairs = np.frombuffer(data, kind, 2 * fields[-1], head.size).reshape(-1, 2).astype(np.float64)
-    except (struct.error, ValueError) as error:
+    except ValueError as error:
         raise QueryExecutionError(f"a serialized t-digest of {len(data)} bytes does not hold together: the column holds something else ({error})") from error
     weights, means = np.rint(pairs[:, 0]).astype(np.int64), pairs[:, 1]
     if np.isnan(means).any() or (weights <= 0).any():
