@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from decimal import Decimal
 from functools import lru_cache
+from typing import Final
 
 from pinotpy.data_types import INT_MIN, LONG_MIN, DataType
 from pinotpy.functions.scalar.spec import Bound, Operand, bind, find_scalar_function
@@ -24,12 +25,17 @@ LOGIC = frozenset({"and", "or", "not"})
 CONDITIONS = COMPARISONS | PREDICATES | LOGIC | NULL_TESTS | TRUTH_TESTS
 
 
+_BOUND_MAX: Final = 4096
+
+
 class ExpressionTypes:
     """Types of the expressions of one query."""
 
     def __init__(self, columns: tuple[ColumnRef, ...], dialect: Dialect) -> None:
         self.columns: Mapping[str, ColumnRef] = {column.name: column for column in columns}
         self.dialect = dialect
+        # By identity, with the call itself so that its identity stays its own: deep expressions are asked at every level.
+        self._bound: dict[int, tuple[Call, Bound]] = {}
         # PQL has no booleans: conditions are 1 and 0.
         self._condition = ResultType(DataType.BOOLEAN if dialect is Dialect.SQL else DataType.INT)
 
@@ -61,7 +67,14 @@ class ExpressionTypes:
 
     def bound(self, call: Call) -> Bound:
         """The scalar function of a call."""
-        return bind(call.name, tuple([self.operand(arg) for arg in call.args]), self.dialect)
+        known = self._bound.get(id(call))
+        if known is not None:
+            return known[1]
+        found = bind(call.name, tuple([self.operand(arg) for arg in call.args]), self.dialect)
+        if len(self._bound) >= _BOUND_MAX:
+            self._bound.clear()
+        self._bound[id(call)] = call, found
+        return found
 
 
 @lru_cache(maxsize=256)
