@@ -260,7 +260,8 @@ def test_replicas_in_error_are_reset_and_no_others(harness: Harness, segment: Bu
 # --- queries through the controller ----------------------------------------------------------------------------------
 
 
-def test_without_a_broker_a_query_says_what_to_do(harness: Harness) -> None:
+def test_without_a_broker_a_query_says_what_to_do(start: Callable[..., Harness]) -> None:
+    harness = start(broker="Broker_localhost_1")  # where nobody listens, whatever runs on this machine
     answer = harness.post_json("/pql", {"pql": "select count(*) from parts"})
     assert answer.status_code == 200
     (exception,) = answer.json()["exceptions"]
