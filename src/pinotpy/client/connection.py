@@ -153,7 +153,7 @@ class Connection:
     def execute(
         self,
         query: str | Request | None = None,
-        parameters: Sequence[object] = (),
+        parameters: Sequence[object] | None = None,
         *,
         sql: str | None = None,
         dialect: str = "pql",
@@ -168,7 +168,7 @@ class Connection:
 
         Args:
             query: the text, in `dialect` ("pql" or "sql"), or a Request.
-            parameters: replace `?` outside of quotes and comments, quoted safely.
+            parameters: replace `?` outside of quotes and comments, quoted safely; as many as there are. None: the text is sent as it is.
             sql: the text, in SQL, instead of `query`.
             options: query options such as timeoutMs, preserveType.
             debug_options: such as useStarTree.
@@ -183,7 +183,7 @@ class Connection:
         text, dialect = _text_and_dialect(query, sql, dialect)
         if timeout_s is not None and timeout_s <= 0:
             raise UserError(f"timeout_s must be greater than 0, found {timeout_s}")
-        if parameters:
+        if parameters is not None:
             text = bind(text, parameters, dialect)
         body: dict[str, Any] = {dialect: text}
         if trace:
@@ -199,11 +199,11 @@ class Connection:
             raise_for_exceptions(result, broker)
         return result
 
-    def execute_async(self, query: str | Request | None = None, parameters: Sequence[object] = (), **arguments: Any) -> Future[ResultSetGroup]:
+    def execute_async(self, query: str | Request | None = None, parameters: Sequence[object] | None = None, **arguments: Any) -> Future[ResultSetGroup]:
         """`execute` on one of the connection's threads. OutOfCapacityError if too many queries wait already."""
         return self._background.submit(partial(self.execute, query, parameters, **arguments))
 
-    async def execute_in_loop(self, query: str | Request | None = None, parameters: Sequence[object] = (), **arguments: Any) -> ResultSetGroup:
+    async def execute_in_loop(self, query: str | Request | None = None, parameters: Sequence[object] | None = None, **arguments: Any) -> ResultSetGroup:
         """`execute` for asyncio: on one of the connection's threads, awaited."""
         import asyncio
 

@@ -49,7 +49,7 @@ class Cursor:
         """Number of the next row, from 0; None before a query."""
         return None if self._current is None else self._position
 
-    def execute(self, query: str, parameters: Sequence[object] = (), options: Mapping[str, str | int | bool] | None = None) -> Cursor:
+    def execute(self, query: str, parameters: Sequence[object] | None = None, options: Mapping[str, str | int | bool] | None = None) -> Cursor:
         """Run a query; `?` stands for parameters."""
         self._check_open()
         if isinstance(parameters, str | bytes | Mapping):

@@ -19,10 +19,17 @@ if TYPE_CHECKING:
 
 _NOT_FINITE = frozenset(("NaN", "Infinity", "-Infinity"))
 _ARRAY = "_ARRAY"
+# Arrow's decimals of 128 bits.
+_DECIMAL_DIGITS = 38
 
 
-def type_of_values(values: Sequence[Any]) -> str:
-    """The type of a column that came without one: LONG, DOUBLE, BOOLEAN or STRING, with _ARRAY for lists."""
+def type_of_values(values: Sequence[Any], *, aggregated: bool = False) -> str:
+    """The type of a column that came without one: LONG, DOUBLE, BOOLEAN or STRING, with _ARRAY for lists.
+
+    Args:
+        aggregated: these are an aggregation's values: nothing but "Infinity", "-Infinity" and "NaN" is DOUBLE there (MAX of no
+            rows), while a selected column of such texts may be text.
+    """
     kinds = set(map(type, values)) - {type(None)}
     is_array = list in kinds
     if is_array:
@@ -33,7 +40,11 @@ def type_of_values(values: Sequence[Any]) -> str:
         name = "LONG"
     elif kinds == {bool}:
         name = "BOOLEAN"
-    elif kinds & {int, float} and kinds <= {int, float, str} and all(value in _NOT_FINITE for value in values if isinstance(value, str)):
+    elif (
+        (kinds & {int, float} or (aggregated and kinds))
+        and kinds <= {int, float, str}
+        and all(value in _NOT_FINITE for value in values if isinstance(value, str))
+    ):
         name = "DOUBLE"
     return name + _ARRAY if is_array else name
 
@@ -146,10 +157,11 @@ def _timestamps(values: list[Any]) -> Any:
 
 
 def _decimals(values: list[Any]) -> Any:
-    """As decimals of one precision and scale if 76 digits are enough, else as text."""
+    """As decimals of one precision and scale if 76 digits are enough, else as text. Without any value: whole ones of 38 digits."""
     import pyarrow as pa
 
     try:
-        return pa.array([None if value is None else Decimal(str(value)) for value in values])
+        found = pa.array([None if value is None else Decimal(str(value)) for value in values])
+        return found.cast(pa.decimal128(_DECIMAL_DIGITS)) if pa.types.is_null(found.type) else found
     except (pa.ArrowException, ArithmeticError):
         return pa.array([None if value is None else str(value) for value in values], pa.string())

@@ -39,7 +39,7 @@ def bind(query: str, parameters: Sequence[object], dialect: str = "sql") -> str:
     """`query` with each placeholder replaced. UserError if their numbers differ or a value has no literal."""
     parts = split_at_places(query)
     if len(parts) - 1 != len(parameters):
-        raise UserError(f"the query has {len(parts) - 1} '?' outside of quotes, but {len(parameters)} parameters are given")
+        raise UserError(f"the query has {len(parts) - 1} '?' outside of quotes and comments, but {len(parameters)} parameters are given")
     return join(parts, [literal(value, dialect) for value in parameters])
 
 

@@ -181,7 +181,10 @@ def _result_sets(response: dict[str, Any]) -> Iterator[ResultSet]:
 
 
 def _of_values(columns: tuple[str, ...], rows: list[list[Any]], kind: ResultKind, group_key_length: int = 0) -> ResultSet:
-    types = tuple(type_of_values([row[position] for row in rows]) for position in range(len(columns)))
+    is_aggregation = kind in (ResultKind.AGGREGATION, ResultKind.GROUP_BY)
+    types = tuple(
+        type_of_values([row[position] for row in rows], aggregated=is_aggregation and position >= group_key_length) for position in range(len(columns))
+    )
     return _with_types(columns, types, rows, kind, group_key_length)
 
 

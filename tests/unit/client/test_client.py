@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from fake_daemon import Daemon, Reply
 
-from pinotpy.client import Access, ControllerClient, ResultSetGroup, connect, http_calls
+from pinotpy.client import Access, ControllerClient, ProgrammingError, ResultSetGroup, connect, http_calls
 from pinotpy.client import connection as connection_module
 from pinotpy.client.parameters import bind
 from pinotpy.client.result import parse_response
@@ -321,6 +321,28 @@ def test_parameters_become_safe_literals() -> None:
 def test_parameters_that_do_not_fit_are_refused(query: str, values: list[object]) -> None:
     with pytest.raises(UserError):
         bind(query, values)
+
+
+@pytest.mark.parametrize(("query", "values"), [("SELECT d FROM t WHERE d > ?", []), ("SELECT d FROM t WHERE d > ?", ()), ("SELECT '?' FROM t -- ?", [1])])
+@pytest.mark.parametrize("dialect", ["pql", "sql"])
+def test_a_wrong_number_of_parameters_is_refused_before_anything_is_sent(daemon: Daemon, query: str, values: list[object], dialect: str) -> None:
+    with connect(broker=daemon.url) as connection:
+        for ask in (
+            lambda: connection.execute(query, values, dialect=dialect),
+            lambda: connection.execute_async(query, values, dialect=dialect).result(10),
+            lambda: connection.cursor(dialect=dialect).execute(query, values),
+        ):
+            with pytest.raises((UserError, ProgrammingError), match=r"the query has \d '\?' outside of quotes and comments, but \d parameters"):
+                ask()
+    assert daemon.asked == []
+
+
+def test_a_text_without_parameters_is_sent_as_it_is(daemon: Daemon) -> None:
+    daemon.replies = {"POST /query": (200, SELECTION)}
+    with connect(broker=daemon.url) as connection:
+        connection.execute("SELECT '?' FROM t WHERE a = ?")
+        connection.execute("SELECT '?' FROM t /* ? */", [])
+    assert [body_of(request)["pql"] for request in daemon.asked] == ["SELECT '?' FROM t WHERE a = ?", "SELECT '?' FROM t /* ? */"]
 
 
 def test_a_cursor_fetches_in_order(daemon: Daemon) -> None:

@@ -254,3 +254,33 @@ def test_a_missing_library_is_named(library: str, monkeypatch: pytest.MonkeyPatc
     group: ResultSetGroup = parse_response(TYPED)
     with pytest.raises(UserError, match=f"pip install {library}"):
         getattr(group, f"to_{library}")()
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (["-Infinity"], [float("-inf")]), ([1.5, "Infinity", None], [1.5, float("inf"), None]), ([3, "-Infinity"], [3.0, float("-inf")]),
+        ([None], [None]), (["5.00000", "-Infinity"], ["5.00000", "-Infinity"]), (["Infinity and beyond"], ["Infinity and beyond"]),
+    ],
+)  # fmt: skip
+def test_what_is_not_finite_stays_a_number_where_an_aggregation_answers_it(values: list[Any], expected: list[Any]) -> None:
+    groups = [{"value": value, "group": ["Infinity"]} for value in values]
+    grouped = parse_response({"aggregationResults": [{"function": "max_d", "groupByColumns": ["s"], "groupByResult": groups}]})
+    assert grouped.to_arrow().to_pydict() == {"s": ["Infinity"] * len(values), "max_d": expected}, "keys are text whatever they say"
+    alone = parse_response({"aggregationResults": [{"function": "max_d", "value": values[0]}, {"function": "count_star", "value": 0}]})
+    assert alone.to_arrow().column("max_d").to_pylist() == (expected[:1] if values[0] != 3 else [3])
+
+
+def test_a_selected_text_that_says_infinity_stays_text() -> None:
+    found = parse_response({"selectionResults": {"columns": ["s", "d"], "results": [["Infinity", "NaN"], ["NaN", 2.5]]}})
+    assert found.types == ("STRING", "DOUBLE") and found.to_arrow().column("s").to_pylist() == ["Infinity", "NaN"]
+
+
+@pytest.mark.parametrize("values", [[], [None, None]])
+@pytest.mark.parametrize("kind", ["BIG_DECIMAL", "BIG_DECIMAL_ARRAY"])
+def test_decimals_without_any_value_are_decimals(values: list[Any], kind: str) -> None:
+    found = table({"m": (kind, values)})
+    # No rows to zip leave no row, and the column all the same.
+    column = found.to_arrow().column("m")
+    wanted = pa.decimal128(38) if kind == "BIG_DECIMAL" else pa.list_(pa.decimal128(38))
+    assert column.type == wanted and column.to_pylist() == values
