@@ -23,7 +23,7 @@ from pinotpy.data_types import DataType
 from pinotpy.decimals import encode_decimal
 from pinotpy.errors import InvalidQueryError, PinotError, QueryExecutionError
 from pinotpy.functions.scalar.arguments import doubles, spread, texts
-from pinotpy.functions.scalar.arithmetic import decimals_of
+from pinotpy.functions.scalar.conversions import decimal_order
 from pinotpy.functions.scalar.spec import Value
 from pinotpy.functions.scalar.spec import evaluate as evaluate_function
 from pinotpy.pql.ast import Call, Dialect, Expression, Identifier, Literal
@@ -211,6 +211,8 @@ def _comparison(rows: Rows, call: Call) -> pa.Array:
         fault: type[PinotError] = InvalidQueryError if rows.context.dialect is Dialect.SQL else QueryExecutionError
         raise fault("comparison of columns needs single values: a multi-value column was found")
     if left.type != right.type or pa.types.is_boolean(left.type):
+        if DataType.BIG_DECIMAL in [rows.type_of(arg) for arg in call.args]:
+            return _compared_decimals(rows, call, left, right)
         left, right = _alike(rows, call, left, right)
     return _compared(call.name, spread(left, rows.count), spread(right, rows.count))
 
@@ -237,10 +239,6 @@ def _compared(name: str, left: pa.Array, right: pa.Array) -> pa.Array:
 
 
 def _alike(rows: Rows, call: Call, left: Value, right: Value) -> tuple[Value, Value]:
-    types = [rows.type_of(arg) for arg in call.args]
-    if DataType.BIG_DECIMAL in types:
-        encoded = [pa.array([encode_decimal(v) for v in decimals_of(spread(side, rows.count).drop_null())], pa.binary()) for side in (left, right)]
-        return tuple(_with_nulls(values, spread(side, rows.count)) for values, side in zip(encoded, (left, right), strict=True))
     if pa.types.is_integer(left.type) and pa.types.is_integer(right.type):
         return left.cast(pa.int64()), right.cast(pa.int64())
     if pa.types.is_boolean(left.type) and pa.types.is_boolean(right.type):
@@ -250,12 +248,15 @@ def _alike(rows: Rows, call: Call, left: Value, right: Value) -> tuple[Value, Va
     return rows.doubles(call.args[0]), rows.doubles(call.args[1])
 
 
-def _with_nulls(values: pa.Array, like: pa.Array) -> pa.Array:
-    if not like.null_count:
-        return values
-    valid = like.is_valid()
-    positions = pc.subtract(pc.cumulative_sum(valid.cast(pa.int64())), 1)
-    return values.take(pc.if_else(valid, positions, pa.scalar(None, pa.int64())))
+def _compared_decimals(rows: Rows, call: Call, left: Value, right: Value) -> pa.Array:
+    """BIG_DECIMAL with numbers of another type, by value; infinities are beyond all decimals, NaN is as in `_compared`."""
+    sides = [spread(side, rows.count) for side in (left, right)]
+    keys = [decimal_order(side, rows.type_of(arg)) for side, arg in zip(sides, call.args, strict=True)]
+    found: pa.Array = _COMPARE[call.name](*keys)
+    for side in sides if call.name not in ("equals", "not_equals") else ():
+        if pa.types.is_floating(side.type):
+            found = pc.and_not(found, pc.is_nan(side))
+    return found
 
 
 def _null_test(rows: Rows, call: Call) -> pa.Array:
