@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+from pinotpy.errors import InvalidQueryError
 from pinotpy.query.context import AggregationRef, And, ExpressionPredicate, Filter, Not, Or, Predicate, QueryContext, QueryKind
 from pinotpy.query.result_types import ExpressionTypes, types_of
 
+# Every different key takes a register of the kernels, and the number of the group one more (kernels/abi.NUM_REGISTERS, which
+# brokers do not load). Nulls and multi-values take registers too: fewer keys with them can be too many for servers.
+GROUP_KEYS_MAX: Final = 23
+
 
 def check_expressions(context: QueryContext) -> None:
-    """Find functions that do not exist or do not take their arguments.
+    """Find functions that do not exist or do not take their arguments, and more keys than can be grouped by.
 
-    Raises: QueryExecutionError (200) in PQL, InvalidQueryError (700) in SQL.
+    Raises: QueryExecutionError (200) in PQL, InvalidQueryError (700) in SQL; InvalidQueryError for too many keys.
     """
+    _check_group_keys(context)
     types = types_of(context)
     expressions = [*context.group_by, *(aggregation.args[0] for aggregation in context.aggregations if aggregation.args)]
     if context.kind in (QueryKind.SELECTION, QueryKind.DISTINCT):
@@ -22,6 +30,14 @@ def check_expressions(context: QueryContext) -> None:
     for condition in conditions:
         if condition is not None:
             _check_filter(condition, types)
+
+
+def _check_group_keys(context: QueryContext) -> None:
+    """Servers would compute all keys before they find that these are too many."""
+    keys = {column.expression for column in context.output} if context.kind is QueryKind.DISTINCT else set(context.group_by)
+    if len(keys) > GROUP_KEYS_MAX:
+        where = "DISTINCT" if context.kind is QueryKind.DISTINCT else "GROUP BY"
+        raise InvalidQueryError(f"{where} takes at most {GROUP_KEYS_MAX} different columns and expressions, found {len(keys)}: name fewer")
 
 
 def _check_filter(condition: Filter, types: ExpressionTypes) -> None:
