@@ -12,6 +12,7 @@ from urllib.parse import parse_qs
 import orjson
 
 from pinotpy.broker.handler import Broker, Question, answer_query, parse_key_values
+from pinotpy.config.document import describe
 from pinotpy.errors import AccessDeniedError, UserError
 from pinotpy.pql.ast import Dialect
 from pinotpy.service.rights import Action, table_resource
@@ -71,7 +72,7 @@ def _json_object(body: bytes) -> dict[str, Any]:
     except orjson.JSONDecodeError as error:
         raise UserError(f'the body is not JSON: {error}; expected an object like {{"pql": "SELECT …"}}') from error
     if not isinstance(value, dict):
-        raise UserError(f'the body is a JSON {type(value).__name__}; expected an object like {{"pql": "SELECT …"}}')
+        raise UserError(f'the body is {describe(value)}; expected an object like {{"pql": "SELECT …"}}')
     return value
 
 
@@ -104,5 +105,5 @@ def _options(value: Any) -> str:
     if isinstance(value, Mapping):
         return parse_key_values(value)
     if not isinstance(value, str):
-        raise UserError(f"queryOptions and debugOptions are text like 'timeoutMs=1000;trace=true', found a JSON {type(value).__name__}")
+        raise UserError(f"queryOptions and debugOptions are text like 'timeoutMs=1000;trace=true', found {describe(value)}")
     return value
