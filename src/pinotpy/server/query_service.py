@@ -23,6 +23,7 @@ from pinotpy.query.partial import PartialResult, QueryException
 from pinotpy.query.trace import Trace, stage
 from pinotpy.query.user_functions import check_user_functions
 from pinotpy.rpc.wire import FLAG_TRACE, ServerRequest, decode_request
+from pinotpy.server.idle_memory import IdleMemory
 from pinotpy.server.metrics import ServerMetrics
 from pinotpy.server.scheduler import QueryScheduler
 from pinotpy.server.tables.registry import SegmentRegistry
@@ -73,6 +74,7 @@ class QueryService:
         self._metrics = metrics
         self._kernel_threads = kernel_threads
         self._host = host
+        self._idle_memory = IdleMemory()
         self._decode_short = lru_cache(SHORT_CONTEXTS_MAX)(self._decode)
         self._lock = threading.Lock()
         self._running: dict[tuple[str, int], QueryControl] = {}
@@ -113,6 +115,7 @@ class QueryService:
         finally:
             with self._lock:
                 self._running.pop(key, None)
+            self._idle_memory.query_done()
         took_ms = (self._clock.monotonic_ns() - start_ns) / 1e6
         self._report(request, partial, took_ms)
         return partial
