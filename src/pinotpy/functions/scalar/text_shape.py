@@ -69,7 +69,7 @@ def _pads_fast(values: pa.Array, constants: Sequence[Any]) -> bool:
 
 def _repeat(text: str, *arguments: Any) -> str:
     separator, count = arguments if len(arguments) == 2 else ("", arguments[0])
-    count = max(int(count), 0)
+    count = max(int(count), 0) if text or separator else 0  # nothing, however often
     expect_length((java_length(text) + java_length(separator)) * count, "repeat")
     return str(separator).join([text] * count)
 

@@ -30,9 +30,13 @@ REFUSED: list[tuple[str, tuple[Any, ...]]] = [
     ("uniqueNgrams", ((STRING, ["a" * 100_000]), 50_000)),
     ("substr", ((STRING, ["a"]), 0, HUGE)),
     ("chr", ((LONG, [2**62]),)),
+    ("ago", ("P999999999999D",)),
+    ("ago", ("-PT999999999999H",)),
 ]
 ANSWERED: list[tuple[str, tuple[Any, ...], list[Any]]] = [
     ("substring", ((STRING, ["abc"]), 2, HUGE), ["bc"]),
+    ("repeat", ("", (LONG, [2**40])), [""]),
+    ("repeat", ("", "", (LONG, [2**40])), [""]),
     ("leftSubStr", ((STRING, ["abc"]), HUGE), ["abc"]),
     ("strrpos", ((STRING, ["abc"]), "c", HUGE), [2]),
     ("arraySliceInt", ((INT, [[1, 2, 3]]), 1, HUGE), [[2, 3]]),
