@@ -35,15 +35,24 @@ class IdleMemory:
     Args:
         own_bytes: memory of this process without files that it maps; None where that is not known.
         give_back: returns what is free.
+        is_busy: whether queries run: what they use then is not what stays in use.
     """
 
-    def __init__(self, own_bytes: Callable[[], int | None] | None = None, give_back: Callable[[], None] | None = None, *, after_s: float = AFTER_S) -> None:
+    def __init__(
+        self,
+        is_busy: Callable[[], bool],
+        own_bytes: Callable[[], int | None] | None = None,
+        give_back: Callable[[], None] | None = None,
+        *,
+        after_s: float = AFTER_S,
+    ) -> None:
+        self._is_busy = is_busy
         self._own_bytes = own_bytes or own_memory_bytes
         self._give_back = give_back or give_back_free_memory
         self._after_s = after_s
         self._lock = threading.Lock()
         self._is_planned = False
-        self._used_bytes = self._own_bytes() or 0  # what was in use when memory was given back last
+        self._used_bytes = self._own_bytes() or 0  # what stays in use, as seen when nothing ran
 
     def query_done(self) -> None:
         """Have free memory given back in `after_s` if queries took much of it and that is not planned already."""
@@ -64,7 +73,9 @@ class IdleMemory:
             # From here on a query that ends plans the next time: what it frees may come too late for this one.
             self._is_planned = False
         self._give_back()
-        self._used_bytes = self._own_bytes() or 0
+        used_bytes = self._own_bytes() or 0
+        if not self._is_busy():
+            self._used_bytes = used_bytes
 
 
 def own_memory_bytes() -> int | None:

@@ -49,8 +49,8 @@ class Passes:
 
 
 def test_many_queries_of_a_grown_process_cause_one_pass_and_a_later_one_another() -> None:
-    passes, own_bytes = Passes(), [1000]
-    memory = IdleMemory(lambda: own_bytes[0], passes, after_s=0.2)
+    passes, own_bytes, busy = Passes(), [1000], [False]
+    memory = IdleMemory(lambda: busy[0], lambda: own_bytes[0], passes, after_s=0.2)
     own_bytes[0] += GROWN_BYTES
     for _ in range(100):
         memory.query_done()
@@ -61,8 +61,8 @@ def test_many_queries_of_a_grown_process_cause_one_pass_and_a_later_one_another(
 
 
 def test_what_stays_in_use_causes_no_further_pass() -> None:
-    passes, own_bytes = Passes(), [1000]
-    memory = IdleMemory(lambda: own_bytes[0], passes, after_s=0)
+    passes, own_bytes, busy = Passes(), [1000], [False]
+    memory = IdleMemory(lambda: busy[0], lambda: own_bytes[0], passes, after_s=0)
     own_bytes[0] += GROWN_BYTES
     memory.query_done()
     assert passes.begun.acquire(timeout=WAIT_S)
@@ -75,8 +75,22 @@ def test_what_stays_in_use_causes_no_further_pass() -> None:
     assert not [thread for thread in threading.enumerate() if thread.name == "pinotpy-idle-memory"] and passes.count == 1
 
 
+def test_what_running_queries_use_does_not_count_as_what_stays_in_use() -> None:
+    passes, own_bytes, busy = Passes(), [1000], [True]
+    memory = IdleMemory(lambda: busy[0], lambda: own_bytes[0], passes, after_s=0)
+    own_bytes[0] += GROWN_BYTES
+    memory.query_done()
+    assert passes.begun.acquire(timeout=WAIT_S)
+    pass_thread = next(thread for thread in threading.enumerate() if thread.name == "pinotpy-idle-memory")
+    passes.go.release()
+    pass_thread.join(WAIT_S)
+    passes.go.release()
+    memory.query_done()  # the query that ran during the pass ends and frees what it used
+    assert passes.begun.acquire(timeout=WAIT_S) and passes.count == 2
+
+
 def test_where_memory_cannot_be_read_nothing_happens() -> None:
-    IdleMemory(lambda: None, after_s=0).query_done()
+    IdleMemory(lambda: False, lambda: None, after_s=0).query_done()
     assert not [thread for thread in threading.enumerate() if thread.name == "pinotpy-idle-memory"]
 
 
