@@ -12,7 +12,7 @@ import pyarrow as pa
 from pinotpy.clock import SystemClock
 from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError
-from pinotpy.functions.civil_time import INSTANT_MAX, Longs, add_units, units_between
+from pinotpy.functions.civil_time import DAY_MS, Longs, add_units, units_between
 from pinotpy.functions.date_parsing import parse_instants
 from pinotpy.functions.date_patterns import format_instants, pattern_pieces
 from pinotpy.functions.scalar.arguments import constant_text, expect_single, texts
@@ -23,6 +23,7 @@ from pinotpy.functions.time_zones import UTC, TimeZone, time_zone
 from pinotpy.pql.ast import Dialect
 
 _clock: Final = SystemClock()
+_AGO_MAX_MS: Final = 100_000_000 * 366 * DAY_MS
 
 
 # --- text --------------------------------------------------------------------------------------------------------------
@@ -73,7 +74,7 @@ def _bind_now(operands: Sequence[Operand], dialect: Dialect) -> Bound:
 def _bind_ago(operands: Sequence[Operand], dialect: Dialect) -> Bound:
     text = constant_text(operands[0], "the duration", "ago")
     before = duration_ms(text)
-    if abs(before) > INSTANT_MAX // 2:
+    if abs(before) > _AGO_MAX_MS:
         raise InvalidQueryError(f"expected a duration of at most 100 million years in AGO, found '{text[:40]}'")
     return Bound(DataType.LONG, lambda values: pa.array([_clock.now_ms() - before], pa.int64()))
 
