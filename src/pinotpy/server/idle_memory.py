@@ -23,6 +23,8 @@ import pyarrow as pa
 GROWN_BYTES: Final = 64 << 20
 # Long enough for the answer to be sent, and seldom enough to cost nothing beside queries.
 AFTER_S: Final = 2.0
+# After 2, 4, 8, 16 and 32 seconds without a heavy query.
+PASSES: Final = 5
 _STATM: Final = Path("/proc/self/statm")
 _PAGE_BYTES: Final = mmap.PAGESIZE
 
@@ -30,52 +32,56 @@ log = logging.getLogger(__name__)
 
 
 class IdleMemory:
-    """Called by all threads that answer queries; the lock guards `_is_planned`.
+    """Called by all threads that answer queries; the lock guards `_passes_left` and `_is_running`.
+
+    Passes follow one another with doubled pauses until the process is back at its size. If the last one does not find it
+    there, what it still uses is in use for good (segments that were loaded), and growth counts from there.
 
     Args:
         own_bytes: memory of this process without files that it maps; None where that is not known.
         give_back: returns what is free.
-        is_busy: whether queries run: what they use then is not what stays in use.
     """
 
-    def __init__(
-        self,
-        is_busy: Callable[[], bool],
-        own_bytes: Callable[[], int | None] | None = None,
-        give_back: Callable[[], None] | None = None,
-        *,
-        after_s: float = AFTER_S,
-    ) -> None:
-        self._is_busy = is_busy
+    def __init__(self, own_bytes: Callable[[], int | None] | None = None, give_back: Callable[[], None] | None = None, *, after_s: float = AFTER_S) -> None:
         self._own_bytes = own_bytes or own_memory_bytes
         self._give_back = give_back or give_back_free_memory
         self._after_s = after_s
         self._lock = threading.Lock()
-        self._is_planned = False
-        self._used_bytes = self._own_bytes() or 0  # what stays in use, as seen when nothing ran
+        self._passes_left = 0
+        self._is_running = False
+        self._used_bytes = self._own_bytes() or 0
 
     def query_done(self) -> None:
-        """Have free memory given back in `after_s` if queries took much of it and that is not planned already."""
-        own_bytes = self._own_bytes()
-        if own_bytes is None or own_bytes - self._used_bytes < GROWN_BYTES:
+        """Have free memory given back, beginning in `after_s`, if queries took much of it."""
+        if not self._has_grown():
             return
         with self._lock:
-            if self._is_planned:
+            self._passes_left = PASSES
+            if self._is_running:
                 return
-            self._is_planned = True
-        timer = threading.Timer(self._after_s, self._run)
-        timer.daemon = True
-        timer.name = "pinotpy-idle-memory"
-        timer.start()
+            self._is_running = True
+        threading.Thread(target=self._run, name="pinotpy-idle-memory", daemon=True).start()
+
+    def _has_grown(self) -> bool:
+        own_bytes = self._own_bytes()
+        return own_bytes is not None and own_bytes - self._used_bytes >= GROWN_BYTES
 
     def _run(self) -> None:
-        with self._lock:
-            # From here on a query that ends plans the next time: what it frees may come too late for this one.
-            self._is_planned = False
-        self._give_back()
-        used_bytes = self._own_bytes() or 0
-        if not self._is_busy():
-            self._used_bytes = used_bytes
+        while True:
+            with self._lock:
+                pause_s = self._after_s * 2 ** (PASSES - self._passes_left)
+                # A query that ends from here on begins the count anew: what it frees may come too late for this pass.
+                self._passes_left -= 1
+            time.sleep(pause_s)
+            self._give_back()
+            with self._lock:
+                has_grown = self._has_grown()
+                if has_grown and self._passes_left > 0:
+                    continue
+                if has_grown:
+                    self._used_bytes = self._own_bytes() or 0
+                self._is_running = False
+                return
 
 
 def own_memory_bytes() -> int | None:

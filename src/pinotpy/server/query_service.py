@@ -74,7 +74,7 @@ class QueryService:
         self._metrics = metrics
         self._kernel_threads = kernel_threads
         self._host = host
-        self._idle_memory = IdleMemory(lambda: self.num_running > 0)
+        self._idle_memory = IdleMemory()
         self._decode_short = lru_cache(SHORT_CONTEXTS_MAX)(self._decode)
         self._lock = threading.Lock()
         self._running: dict[tuple[str, int], QueryControl] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import gc
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,7 +15,7 @@ from in_process import InProcessCluster
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.server import idle_memory
-from pinotpy.server.idle_memory import GROWN_BYTES, IdleMemory, give_back_free_memory, own_memory_bytes
+from pinotpy.server.idle_memory import GROWN_BYTES, PASSES, IdleMemory, give_back_free_memory, own_memory_bytes
 
 WAIT_S = 20.0
 
@@ -34,64 +34,95 @@ def test_pages_that_hold_nothing_are_returned() -> None:
     assert len(last) == size_bytes
 
 
-class Passes:
-    """Counts passes; each waits for `go`."""
+class Process:
+    """Own memory as told by the test; passes free what is free then. `at_pass` runs inside each pass."""
 
     def __init__(self) -> None:
-        self.begun = threading.Semaphore(0)
-        self.go = threading.Semaphore(0)
-        self.count = 0
+        self.used, self.free, self.passes = 1000, 0, 0
+        self.at_pass: Callable[[int], None] = lambda number: None
 
-    def __call__(self) -> None:
-        self.count += 1
-        self.begun.release()
-        self.go.acquire(timeout=WAIT_S)
+    def own_bytes(self) -> int:
+        return self.used + self.free
+
+    def give_back(self) -> None:
+        self.passes += 1
+        self.free = 0
+        self.at_pass(self.passes)
+
+    def ended(self) -> None:
+        """Wait until no pass is planned."""
+        for thread in threading.enumerate():
+            if thread.name == "pinotpy-idle-memory":
+                thread.join(WAIT_S)
+                assert not thread.is_alive()
 
 
-def test_many_queries_of_a_grown_process_cause_one_pass_and_a_later_one_another() -> None:
-    passes, own_bytes, busy = Passes(), [1000], [False]
-    memory = IdleMemory(lambda: busy[0], lambda: own_bytes[0], passes, after_s=0.2)
-    own_bytes[0] += GROWN_BYTES
+def test_many_queries_of_a_grown_process_cause_one_pass() -> None:
+    process = Process()
+    memory = IdleMemory(process.own_bytes, process.give_back, after_s=0.3)
+    process.free = GROWN_BYTES
     for _ in range(100):
         memory.query_done()
-    assert passes.begun.acquire(timeout=WAIT_S) and passes.count == 1
-    memory.query_done()  # while the pass runs: what this one freed may not be seen by it
-    passes.go.release(2)
-    assert passes.begun.acquire(timeout=WAIT_S) and passes.count == 2
+    process.ended()
+    assert (process.passes, process.own_bytes()) == (1, 1000)
+    process.free = GROWN_BYTES - 1
+    memory.query_done()
+    process.ended()
+    assert process.passes == 1, "little is left for the next query"
+    process.free = GROWN_BYTES
+    memory.query_done()
+    process.ended()
+    assert process.passes == 2
 
 
-def test_what_stays_in_use_causes_no_further_pass() -> None:
-    passes, own_bytes, busy = Passes(), [1000], [False]
-    memory = IdleMemory(lambda: busy[0], lambda: own_bytes[0], passes, after_s=0)
-    own_bytes[0] += GROWN_BYTES
+def test_what_queries_free_during_a_pass_is_returned_by_the_next() -> None:
+    process = Process()
+    memory = IdleMemory(process.own_bytes, process.give_back, after_s=0)
+
+    def at_pass(number: int) -> None:
+        if number <= 8:
+            process.free = GROWN_BYTES
+            memory.query_done()
+
+    process.at_pass = at_pass
+    process.free = GROWN_BYTES
     memory.query_done()
-    assert passes.begun.acquire(timeout=WAIT_S)
-    pass_thread = next(thread for thread in threading.enumerate() if thread.name == "pinotpy-idle-memory")
-    passes.go.release()
-    pass_thread.join(WAIT_S)
-    memory.query_done()
-    own_bytes[0] += GROWN_BYTES - 1
-    memory.query_done()
-    assert not [thread for thread in threading.enumerate() if thread.name == "pinotpy-idle-memory"] and passes.count == 1
+    process.ended()
+    assert (process.passes, process.own_bytes()) == (9, 1000)
 
 
-def test_what_running_queries_use_does_not_count_as_what_stays_in_use() -> None:
-    passes, own_bytes, busy = Passes(), [1000], [True]
-    memory = IdleMemory(lambda: busy[0], lambda: own_bytes[0], passes, after_s=0)
-    own_bytes[0] += GROWN_BYTES
+def test_memory_that_comes_free_late_is_returned_all_the_same() -> None:
+    process = Process()
+    memory = IdleMemory(process.own_bytes, process.give_back, after_s=0)
+    process.used += GROWN_BYTES  # an answer that a slow broker still reads
+
+    def at_pass(number: int) -> None:
+        if number == 2:
+            process.used, process.free = 1000, GROWN_BYTES
+
+    process.at_pass = at_pass
     memory.query_done()
-    assert passes.begun.acquire(timeout=WAIT_S)
-    pass_thread = next(thread for thread in threading.enumerate() if thread.name == "pinotpy-idle-memory")
-    passes.go.release()
-    pass_thread.join(WAIT_S)
-    passes.go.release()
-    memory.query_done()  # the query that ran during the pass ends and frees what it used
-    assert passes.begun.acquire(timeout=WAIT_S) and passes.count == 2
+    process.ended()
+    assert (process.passes, process.own_bytes()) == (3, 1000)
+
+
+def test_what_stays_in_use_causes_no_passes_for_ever() -> None:
+    process = Process()
+    memory = IdleMemory(process.own_bytes, process.give_back, after_s=0)
+    process.used += GROWN_BYTES
+    memory.query_done()
+    process.ended()
+    assert process.passes == PASSES
+    memory.query_done()
+    process.ended()
+    assert process.passes == PASSES
 
 
 def test_where_memory_cannot_be_read_nothing_happens() -> None:
-    IdleMemory(lambda: False, lambda: None, after_s=0).query_done()
-    assert not [thread for thread in threading.enumerate() if thread.name == "pinotpy-idle-memory"]
+    process = Process()
+    IdleMemory(lambda: None, process.give_back, after_s=0).query_done()
+    process.ended()
+    assert process.passes == 0
 
 
 @pytest.fixture
