@@ -37,6 +37,7 @@ from pinotpy.query.reduced import ReducedResult
 from pinotpy.query.response import pql as pql_response
 from pinotpy.query.response import sql as sql_response
 from pinotpy.query.response.envelope import Envelope
+from pinotpy.query.rewrite.pin_time import pin_time
 from pinotpy.query.trace import Entry, Laps, trace_text
 from pinotpy.rpc.wire import FLAG_TRACE, LAST_WORD_S, RequestKind, ServerRequest
 
@@ -185,7 +186,10 @@ async def answer_query(broker: Broker, question: Question, may_read: Callable[[s
 async def _parse(broker: Broker, question: Question) -> Plan:
     allowed = broker.limits.query_text_bytes_max
     if len(question.text) * 4 > allowed and len(question.text.encode("utf-8", "surrogatepass")) > allowed:
-        raise ParseError(f"the query text has more than {allowed} bytes: shorten its lists, or raise pinot.broker.query.maxTextBytes")
+        raise ParseError(
+            f"the query text has more than {allowed} bytes: shorten its lists, make id sets smaller with IDSET(x, 'expectedInsertions=…'), "
+            "or raise pinot.broker.query.maxTextBytes"
+        )
     is_long = len(question.text) > INLINE_TEXT_CHARACTERS_MAX
     parse = parse_pql if question.dialect is Dialect.PQL else parse_sql
     statement = await asyncio.to_thread(parse, question.text) if is_long else parse(question.text)
@@ -235,13 +239,14 @@ async def _gather(broker: Broker, context: QueryContext, target: Target, number:
     whole = Gathered()
     received_bytes, allowed_bytes = 0, broker.limits.memory_max_bytes
     asked: set[str] = set()
+    now_ms = broker.clock.now_ms()
 
     def left_s() -> float:
         return (deadline_ns - broker.clock.monotonic_ns()) / 1e9
 
     for half in target.halves:
         half_context = replace(context, table=half.routing.table, filter=half.with_time_boundary(context.filter))
-        encoded = encode_context(half_context)
+        encoded = encode_context(pin_time(half_context, now_ms))
 
         async def ask(server: str, segments: tuple[str, ...], table: str = half.routing.table, encoded: bytes = encoded) -> PartialResult:
             timeout_s = left_s()
@@ -320,7 +325,7 @@ async def _reduce(broker: Broker, context: QueryContext, gathered: Gathered, env
         merged = merge_partials(context, partials)
         laps.lap("MERGE", rowsOut=0 if merged.rows is None else merged.rows.num_rows)
         found = reduce_partials(context, merged)
-        laps.lap("REDUCE", rowsOut=found.num_rows)
+        laps.lap("REDUCE", rowsOut=max([found.num_rows, *(len(groups.value.values) for groups in found.group_lists)]))
         return found
 
     if sum(partial.rows.nbytes for partial in partials if partial.rows is not None) <= INLINE_REDUCE_BYTES_MAX:

@@ -53,6 +53,7 @@ def test_a_text_over_the_limit_is_refused_by_its_bytes(limited: InProcessCluster
     _limit(limited, query_text_bytes_max=45)
     code, message = _error(limited.sql(text))
     assert code == 150 and "more than 45 bytes" in message and "pinot.broker.query.maxTextBytes" in message
+    assert "IDSET(x, 'expectedInsertions=…')" in message, "what makes texts long is an id set of the default size"
     _limit(limited, query_text_bytes_max=46)
     assert limited.sql(text)["resultTable"]["rows"] == [[0]]
 

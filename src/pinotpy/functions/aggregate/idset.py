@@ -27,7 +27,10 @@ class IdSetFunction(AggregateFunction):
     display_name = "idSet"
     result_type: ClassVar[DataType] = DataType.STRING
     null_aware: ClassVar[bool] = False
-    summary: ClassVar[str] = "The values as an id set in base64, for INIDSET(column, '…') of another query."
+    summary: ClassVar[str] = (
+        "The values as an id set in base64, for INIDSET(column, '…') of another query. Bloom filters are sized for expectedInsertions: "
+        "5,000,000 by default are 6 MB of text, more than a query may have (2 MiB); ask for as many as there are values."
+    )
     parameters: ClassVar[str] = "[, 'sizeThresholdInBytes=…;expectedInsertions=…;fpp=…']"
     accuracy: ClassVar[str] = "integers exact up to the threshold (8 MiB); other types a Bloom filter, false positives 3 %"
     examples: ClassVar[Mapping[str, AggregateExample]] = {
