@@ -49,7 +49,7 @@ class ZooKeeperBrokers:
     def urls(self, table: str, ends: float, *, refresh: bool = False) -> Sequence[str]:
         cache = self._cache
         if refresh or cache is None or not cache.is_clean or time.monotonic() >= self._until:
-            if not self._lock.acquire(timeout=max(0.0, ends - time.monotonic())):
+            if not self._lock.acquire(timeout=min(max(0.0, ends - time.monotonic()), threading.TIMEOUT_MAX)):
                 raise ConnectionLostError(f"ZooKeeper at '{self._ensemble}' did not tell the brokers of cluster '{self._cluster}' in time")
             try:
                 self._read(ends, refresh=refresh)
