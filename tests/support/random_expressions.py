@@ -150,6 +150,8 @@ class Expressions:
     def _case_of_numbers(self, depth: int) -> Expr:
         first, second = self.number(depth - 1), self.number(depth - 1)
         common = max(first.type, second.type, key=NUMBER_TYPES.index)
+        if common == "FLOAT" and first.type != second.type:
+            common = "DOUBLE"  # 24 bits hold few whole numbers
         return self._case(first, second, common, depth)
 
     def _case(self, first: Expr, second: Expr, common: str, depth: int) -> Expr:
