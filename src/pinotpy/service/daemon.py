@@ -24,6 +24,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from pinotpy.errors import PinotError
 
@@ -219,13 +220,14 @@ def tune_process() -> None:
     """
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     keep_imports_lean()
+    # Another thread may be in the middle of importing them: a controller checks uploads from its first moment.
     pyarrow = sys.modules.get("pyarrow")
-    if pyarrow is not None:
+    if pyarrow is not None and hasattr(pyarrow, "set_io_thread_count"):
         pyarrow.set_cpu_count(1)
         pyarrow.set_io_thread_count(1)
-    numba = sys.modules.get("numba")
-    if numba is not None:
-        numba.config.NUMBA_NUM_THREADS = 1  # set_num_threads would launch the pool that it limits
+    numba_config: Any = sys.modules.get("numba.core.config")
+    if hasattr(numba_config, "NUMBA_NUM_THREADS"):
+        numba_config.NUMBA_NUM_THREADS = 1  # set_num_threads would launch the pool that it limits
     numpy = sys.modules.get("numpy")
     if numpy is not None and numpy.__file__ is not None:
         _limit_blas(Path(numpy.__file__).parent.parent / "numpy.libs")

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -190,3 +191,13 @@ def test_tuning_hands_the_gil_over_quickly_and_leaves_arrow_one_thread() -> None
         sys.setswitchinterval(interval)
         pa.set_cpu_count(threads)
         pa.set_io_thread_count(io_threads)
+
+
+def test_a_library_that_another_thread_is_importing_does_not_stop_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    interval = sys.getswitchinterval()
+    for name in ("pyarrow", "numba", "numba.core.config"):
+        monkeypatch.setitem(sys.modules, name, types.ModuleType(name))  # as far as an import is at its first line
+    try:
+        tune_process()
+    finally:
+        sys.setswitchinterval(interval)
