@@ -23,7 +23,7 @@ from pinotpy.data_types import DataType
 from pinotpy.decimals import encode_decimal
 from pinotpy.errors import InvalidQueryError, PinotError, QueryExecutionError
 from pinotpy.functions.scalar.arguments import doubles, spread, texts
-from pinotpy.functions.scalar.conversions import decimal_order
+from pinotpy.functions.scalar.comparisons import COMPARE, compared, compared_decimals
 from pinotpy.functions.scalar.spec import Value
 from pinotpy.functions.scalar.spec import evaluate as evaluate_function
 from pinotpy.pql.ast import Call, Dialect, Expression, Identifier, Literal
@@ -191,15 +191,6 @@ def literal_scalar(literal: Literal) -> pa.Scalar:
 
 # --- conditions -----------------------------------------------------------------------------------------------------
 
-_COMPARE: Final[dict[str, Callable[[Any, Any], Any]]] = {
-    "equals": pc.equal,
-    "not_equals": pc.not_equal,
-    "greater_than": pc.greater,
-    "greater_than_or_equal": pc.greater_equal,
-    "less_than": pc.less,
-    "less_than_or_equal": pc.less_equal,
-}
-
 
 def _comparison(rows: Rows, call: Call) -> pa.Array:
     if len(call.args) != 2:
@@ -212,9 +203,9 @@ def _comparison(rows: Rows, call: Call) -> pa.Array:
         raise fault("comparison of columns needs single values: a multi-value column was found")
     if left.type != right.type or pa.types.is_boolean(left.type):
         if DataType.BIG_DECIMAL in [rows.type_of(arg) for arg in call.args]:
-            return _compared_decimals(rows, call, left, right)
+            return compared_decimals(call.name, [spread(side, rows.count) for side in (left, right)], [rows.type_of(arg) for arg in call.args])
         left, right = _alike(rows, call, left, right)
-    return _compared(call.name, spread(left, rows.count), spread(right, rows.count))
+    return compared(call.name, spread(left, rows.count), spread(right, rows.count))
 
 
 def _reads_literal(rows: Rows, call: Call) -> bool:
@@ -229,15 +220,6 @@ def _reads_literal(rows: Rows, call: Call) -> bool:
     return rows.context.dialect is Dialect.SQL or other in (DataType.BOOLEAN, DataType.BYTES, DataType.TIMESTAMP)
 
 
-def _compared(name: str, left: pa.Array, right: pa.Array) -> pa.Array:
-    """Values of one type. NaN is equal to itself, as in groups, and neither above nor below anything (recorded: div(x, 0) > 5)."""
-    found: pa.Array = _COMPARE[name](left, right)
-    if name not in ("equals", "not_equals") or not pa.types.is_floating(left.type):
-        return found
-    both_nan = pc.and_(pc.is_nan(left), pc.is_nan(right))
-    return pc.or_(found, both_nan) if name == "equals" else pc.and_not(found, both_nan)
-
-
 def _alike(rows: Rows, call: Call, left: Value, right: Value) -> tuple[Value, Value]:
     if pa.types.is_integer(left.type) and pa.types.is_integer(right.type):
         return left.cast(pa.int64()), right.cast(pa.int64())
@@ -246,17 +228,6 @@ def _alike(rows: Rows, call: Call, left: Value, right: Value) -> tuple[Value, Va
     if pa.types.is_string(left.type) and pa.types.is_string(right.type):
         return left, right
     return rows.doubles(call.args[0]), rows.doubles(call.args[1])
-
-
-def _compared_decimals(rows: Rows, call: Call, left: Value, right: Value) -> pa.Array:
-    """BIG_DECIMAL with numbers of another type, by value; infinities are beyond all decimals, NaN is as in `_compared`."""
-    sides = [spread(side, rows.count) for side in (left, right)]
-    keys = [decimal_order(side, rows.type_of(arg)) for side, arg in zip(sides, call.args, strict=True)]
-    found: pa.Array = _COMPARE[call.name](*keys)
-    for side in sides if call.name not in ("equals", "not_equals") else ():
-        if pa.types.is_floating(side.type):
-            found = pc.and_not(found, pc.is_nan(side))
-    return found
 
 
 def _null_test(rows: Rows, call: Call) -> pa.Array:
@@ -282,7 +253,7 @@ def _written_predicate(rows: Rows, call: Call) -> pa.Array:
 
 
 _CONDITIONS: Final[dict[str, Callable[[Rows, Call], pa.Array]]] = {
-    **dict.fromkeys(_COMPARE, _comparison),
+    **dict.fromkeys(COMPARE, _comparison),
     "and": lambda rows, call: reduce(pc.and_kleene, [rows.truth(arg) for arg in call.args]),
     "or": lambda rows, call: reduce(pc.or_kleene, [rows.truth(arg) for arg in call.args]),
     "not": lambda rows, call: pc.invert(rows.truth(call.args[0])),

@@ -1,28 +1,27 @@
 """Comparisons and logic as functions: INT 1 or 0 in PQL, BOOLEAN in SQL.
 
-Numbers compare by value (whole numbers exactly, others as doubles, a FLOAT widened), text by its UTF-8 bytes. Doubles are in
-one total order: -0.0 equals 0.0, NaN equals NaN and comes after all others. Where a query compares a column with a constant
+Numbers compare by value (whole numbers exactly, others as doubles, a FLOAT widened), text by its UTF-8 bytes. -0.0
+equals 0.0; NaN equals NaN and is neither above nor below a number. Where a query compares a column with a constant
 in WHERE, query.predicate decides instead, by the column's type.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial, reduce
+from functools import reduce
 from typing import Any, Final
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError, QueryExecutionError
 from pinotpy.functions.scalar.arguments import doubles, expect_single, length_of, spread
-from pinotpy.functions.scalar.conversions import converted, decimal_of_text, decimal_order, on_array
+from pinotpy.functions.scalar.conversions import converted, decimal_of_text, decimal_order
 from pinotpy.functions.scalar.spec import MANY, Bound, Example, Operand, ScalarFunction, Value
 from pinotpy.pql.ast import Dialect
 
-_COMPARE: Final[dict[str, Callable[[Any, Any], Any]]] = {
+COMPARE: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "equals": pc.equal,
     "not_equals": pc.not_equal,
     "greater_than": pc.greater,
@@ -43,15 +42,15 @@ def _bind_comparison(name: str, operands: Sequence[Operand], dialect: Dialect) -
 
     def evaluate(values: Sequence[Value]) -> pa.Array:
         if shared is DataType.BIG_DECIMAL:  # doubles may have no end
-            keys = [on_array(value, partial(decimal_order, source=data_type)) for value, data_type in zip(values, types, strict=True)]
-            return _as_result(spread(_COMPARE[name](*keys), length_of(values)), dialect)
+            sides = [spread(value, length_of(values)) for value in values]
+            return _as_result(compared_decimals(name, sides, types), dialect)
         left, right = (converted(value, data_type, shared) for value, data_type in zip(values, types, strict=True))
         count = length_of(values)
         if shared is DataType.DOUBLE:
-            return _as_result(_compare_doubles(name, spread(left, count), spread(right, count)), dialect)
+            return _as_result(compared(name, spread(left, count), spread(right, count)), dialect)
         if shared is DataType.BOOLEAN:  # Arrow does not order these
             left, right = left.cast(pa.int8()), right.cast(pa.int8())
-        return _as_result(spread(_COMPARE[name](left, right), count), dialect)
+        return _as_result(spread(COMPARE[name](left, right), count), dialect)
 
     return Bound(_result_type(dialect), evaluate)
 
@@ -84,14 +83,23 @@ def _check_literal(operand: Operand, shared: DataType, dialect: Dialect) -> None
         raise InvalidQueryError(f"Cannot convert value: {operand.name} to type: {shared.value}: {error}") from error
 
 
-def _compare_doubles(name: str, left: pa.Array, right: pa.Array) -> pa.Array:
-    if not (pc.any(pc.is_nan(left)).as_py() or pc.any(pc.is_nan(right)).as_py()):
-        return _COMPARE[name](left, right)
-    a, b = left.to_numpy(zero_copy_only=False), right.to_numpy(zero_copy_only=False)
-    equal = (a == b) | (np.isnan(a) & np.isnan(b))
-    less = (a < b) | (~np.isnan(a) & np.isnan(b))
-    found = {"equals": equal, "not_equals": ~equal, "less_than": less, "less_than_or_equal": less | equal}
-    return pa.array(found[name] if name in found else ~(less | equal) if name == "greater_than" else ~less)
+def compared(name: str, left: pa.Array, right: pa.Array) -> pa.Array:
+    """Values of one Arrow type that orders. NaN is equal to itself, as in groups, and neither above nor below anything
+    (recorded: div(x, 0) > 5)."""
+    found: pa.Array = COMPARE[name](left, right)
+    if name not in ("equals", "not_equals") or not pa.types.is_floating(left.type):
+        return found
+    both_nan = pc.and_(pc.is_nan(left), pc.is_nan(right))
+    return pc.or_(found, both_nan) if name == "equals" else pc.and_not(found, both_nan)
+
+
+def compared_decimals(name: str, sides: Sequence[pa.Array], types: Sequence[DataType | None]) -> pa.Array:
+    """BIG_DECIMAL with numbers of another type, by value; infinities are beyond all decimals, NaN is as in `compared`."""
+    found: pa.Array = COMPARE[name](*[decimal_order(side, data_type) for side, data_type in zip(sides, types, strict=True)])
+    for side in sides if name not in ("equals", "not_equals") else ():
+        if pa.types.is_floating(side.type):
+            found = pc.and_not(found, pc.is_nan(side))
+    return found
 
 
 def _result_type(dialect: Dialect) -> DataType:

@@ -17,7 +17,7 @@ from pinotpy.errors import MemoryLimitError, QueryExecutionError
 from pinotpy.kernels import abi, filters
 from pinotpy.kernels.legs import LEG_RUN
 from pinotpy.pql.ast import Expression
-from pinotpy.query.batches import BATCH_DOCS, batches
+from pinotpy.query.batches import batches
 from pinotpy.query.columns import ColumnMetas
 from pinotpy.query.context import And, Constant, Filter, Not, Or, Predicate, QueryContext
 from pinotpy.query.control import QueryControl
@@ -104,10 +104,7 @@ class ComputedLeg:
         """Flags of docs [low, high) of a segment; gives the number of docs read."""
         source = metas.segments[segment]
         mask = np.zeros(source.num_docs, np.uint8)
-        for first in range(low, high, BATCH_DOCS):
-            control.check()
-            docs = np.arange(first, min(first + BATCH_DOCS, high))
-            mask[first : first + len(docs)] = self.on_docs(source, docs, control)
+        mask[low:high] = self.on_docs(source, np.arange(low, high), control)
         self.keep_alive.append(mask)
         self.tests[segment, 0], self.tests[segment, 1] = mask.ctypes.data, len(mask)
         return high - low
