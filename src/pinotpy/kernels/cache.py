@@ -1,31 +1,79 @@
 """Where compiled kernels are kept.
 
-numba notices a changed function but not a changed callee, so the cache folder carries a hash of every file of kernels/
-beside the versions of numba and llvmlite and the CPU: an edited callee is never answered from a stale cache. No other room
-compiles anything (tests/test_architecture.py). Order: `PINOTPY_KERNEL_CACHE`, `$XDG_CACHE_HOME/pinotpy` or `~/.cache/pinotpy`, a folder in the package, else a
-temporary folder of this process (everything still works on a read-only machine, it only compiles again).
+numba notices a changed function but not a changed callee. So every file of kernels/ has a cache folder of its own, whose
+name carries a hash of that file and of everything that it imports from kernels/ (`cache_locator.py` tells numba): an edited
+callee is never answered from a stale cache, and an edit compiles again only what depends on it. Above lies a folder for the
+versions of Python, numba and llvmlite and for the CPU. No other room compiles anything (tests/test_architecture.py). Order:
+`PINOTPY_KERNEL_CACHE`, `$XDG_CACHE_HOME/pinotpy` or `~/.cache/pinotpy`, a folder in the package, else a temporary folder of
+this process (everything still works on a read-only machine, it only compiles again).
 """
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import os
 import platform
+import shutil
 import sys
 import tempfile
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
+from typing import Final
 
-_PACKAGE = Path(__file__).resolve().parent.parent
+KERNELS: Final = Path(__file__).resolve().parent
+# Of each file of kernels/; those of other versions of pinotpy on the same machine are among them.
+_FOLDERS_KEPT: Final = 8
+_LOCATORS: Final = "pinotpy.kernels.cache_locator.KernelCacheLocator,UserProvidedCacheLocator"
+
+
+@cache
+def source_hash(file: Path) -> str:
+    """Hash of a file of kernels/ and of the files that it imports from there, directly or not: 16 hex digits."""
+    digest = hashlib.sha256()
+    for source in sorted(_with_imported(file)):
+        digest.update(source.relative_to(KERNELS).as_posix().encode() + b"\0" + source.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+def _with_imported(file: Path) -> set[Path]:
+    found, waiting = set[Path](), [file]
+    while waiting:
+        source = waiting.pop()
+        if source not in found:
+            found.add(source)
+            waiting.extend(_imported(source))
+    return found
+
+
+@cache
+def _imported(file: Path) -> frozenset[Path]:
+    # Imports inside functions count as well: ast.walk sees all.
+    names = set[str]()
+    for node in ast.walk(ast.parse(file.read_bytes())):
+        if isinstance(node, ast.ImportFrom) and node.module == "pinotpy.kernels":
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("pinotpy.kernels."):
+            names.add((node.module or "").split(".")[2])
+        elif isinstance(node, ast.Import):
+            names.update(alias.name.split(".")[2] for alias in node.names if alias.name.startswith("pinotpy.kernels."))
+    return frozenset(path for path in (KERNELS / f"{name}.py" for name in names) if path.exists())
+
+
+def environment_hash() -> str:
+    """Hash of all but the sources that compiled code depends on, as 16 hex digits."""
+    digest = hashlib.sha256()
+    for part in (version("numba"), version("llvmlite"), version("numpy"), sys.version, platform.machine(), _cpu()):
+        digest.update(part.encode() + b"\0")
+    return digest.hexdigest()[:16]
 
 
 def content_hash() -> str:
-    """Hash of everything that compiled code depends on, as 16 hex digits."""
+    """Hash of all files of kernels/, as 16 hex digits."""
     digest = hashlib.sha256()
-    for file in sorted((_PACKAGE / "kernels").rglob("*.py")):
-        digest.update(file.relative_to(_PACKAGE).as_posix().encode() + b"\0" + file.read_bytes() + b"\0")
-    for part in (version("numba"), version("llvmlite"), version("numpy"), sys.version, platform.machine(), _cpu()):
-        digest.update(part.encode() + b"\0")
+    for file in sorted(KERNELS.rglob("*.py")):
+        digest.update(file.relative_to(KERNELS).as_posix().encode() + b"\0" + file.read_bytes() + b"\0")
     return digest.hexdigest()[:16]
 
 
@@ -47,13 +95,14 @@ def _candidates() -> list[Path]:
     home = os.environ.get("XDG_CACHE_HOME") or (os.path.expanduser("~/.cache") if os.environ.get("HOME") else "")
     if home:
         found.append(Path(home) / "pinotpy" / "kernels")
-    found.append(_PACKAGE / ".kernel-cache")
+    found.append(KERNELS.parent / ".kernel-cache")
     return found
 
 
 def prepare() -> Path:
-    """Point numba at the cache folder of this code on this CPU; return it. Must run before numba is imported."""
-    name = content_hash()
+    """Point numba at the cache folder for this machine; return it. Must run before numba is imported."""
+    os.environ["NUMBA_CACHE_LOCATOR_CLASSES"] = _LOCATORS
+    name = environment_hash()
     for base in _candidates():
         folder = base / name
         try:
@@ -67,3 +116,19 @@ def prepare() -> Path:
     folder = Path(tempfile.mkdtemp(prefix="pinotpy-kernels-"))
     os.environ["NUMBA_CACHE_DIR"] = str(folder)
     return folder
+
+
+def drop_old(folder: Path) -> int:
+    """Delete all but the newest `_FOLDERS_KEPT` versions of each kernel file's code; gives how many folders went.
+
+    A process that still reads one of them compiles again, nothing else.
+    """
+    versions: dict[str, list[tuple[float, Path]]] = {}
+    for path in folder.iterdir():
+        name, dash, _ = path.name.rpartition("-")
+        if dash and path.is_dir():
+            versions.setdefault(name, []).append((path.stat().st_mtime, path))
+    old = [path for found in versions.values() for _, path in sorted(found, reverse=True)[_FOLDERS_KEPT:]]
+    for path in old:
+        shutil.rmtree(path, ignore_errors=True)
+    return len(old)

@@ -32,12 +32,13 @@ def test_a_wanted_port_is_taken_literally_zero_means_any_and_none_the_usual_one_
 
 def test_kernels_count_as_compiled_once_they_were(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PINOTPY_KERNEL_CACHE", str(tmp_path))
-    monkeypatch.setenv("NUMBA_CACHE_DIR", "")  # restored at the end: `prepare` sets it
+    for name in ("NUMBA_CACHE_DIR", "NUMBA_CACHE_LOCATOR_CLASSES"):
+        monkeypatch.setenv(name, "")  # restored at the end: `prepare` sets it
     assert not compiled_kernels.are_compiled()
     monkeypatch.setattr("pinotpy.query.execute.warm", lambda: None)
     folder = compiled_kernels.compile_all()
     assert folder.parent == tmp_path and compiled_kernels.are_compiled()
-    # Equal code elsewhere has kernels of its own: numba keeps them by the path of the source.
+    # Equal code elsewhere has byte code of its own.
     monkeypatch.setattr(compiled_kernels.pinotpy, "__file__", str(tmp_path / "pinotpy" / "__init__.py"))
     assert not compiled_kernels.are_compiled()
 

@@ -1,0 +1,62 @@
+"""Proves that an edited callee is never answered from a stale cache, that an edit leaves the code of other files alone, and that
+old code does not pile up. Runs a copy of the package with two small kernels of its own, each time in a fresh process."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pinotpy.kernels import cache
+
+_CALLEE = "from pinotpy.kernels.abi import inner\n\n\n@inner\ndef number():\n    return {number}\n"
+_CALLER = "from numba import njit\n\nfrom pinotpy.kernels.callee import number\n\n\n@njit(cache=True)\ndef ask():\n    return number()\n"
+_OTHER = "from numba import njit\n\n\n@njit(cache=True)\ndef other():\n    return 5\n"
+_ASK = "from pinotpy.kernels.caller import ask; from pinotpy.kernels.other import other; print(ask(), other(), sum(ask.stats.cache_hits.values()))"
+
+
+def _ask(package: Path, compiled: Path) -> list[int]:
+    env = {**os.environ, "PYTHONPATH": str(package.parent), "PINOTPY_KERNEL_CACHE": str(compiled)}
+    answer = subprocess.run([sys.executable, "-c", _ASK], env=env, capture_output=True, text=True, check=True, timeout=120)
+    return [int(word) for word in answer.stdout.split()]
+
+
+def _folders(compiled: Path, name: str) -> set[str]:
+    return {path.name for path in compiled.glob(f"*/{name}-*")}
+
+
+def test_an_edited_callee_is_never_answered_from_a_stale_cache(tmp_path: Path) -> None:
+    package, compiled = tmp_path / "pinotpy", tmp_path / "compiled"
+    shutil.copytree(cache.KERNELS, package / "kernels", ignore=shutil.ignore_patterns("__pycache__"))
+    (package / "__init__.py").touch()
+    (package / "kernels" / "callee.py").write_text(_CALLEE.format(number=1))
+    (package / "kernels" / "caller.py").write_text(_CALLER)
+    (package / "kernels" / "other.py").write_text(_OTHER)
+    assert _ask(package, compiled) == [1, 5, 0]
+    assert _ask(package, compiled) == [1, 5, 1]
+    others = _folders(compiled, "other")
+    (package / "kernels" / "callee.py").write_text(_CALLEE.format(number=2))
+    assert _ask(package, compiled) == [2, 5, 0]
+    assert len(_folders(compiled, "caller")) == 2
+    assert _folders(compiled, "other") == others and len(others) == 1
+
+
+def test_the_hash_of_a_file_covers_what_it_imports_and_nothing_else() -> None:
+    imported = cache._with_imported(cache.KERNELS / "groups.py")
+    assert {"abi.py", "groups.py", "exact_sums.py", "memory.py", "result_context.py"} <= {file.name for file in imported}
+    assert "strings.py" not in {file.name for file in imported}
+
+
+@pytest.mark.parametrize(("num_versions", "num_dropped"), [(0, 0), (8, 0), (11, 3)])
+def test_old_code_is_dropped_the_newest_stays(tmp_path: Path, num_versions: int, num_dropped: int) -> None:
+    for number in range(num_versions):
+        folder = tmp_path / f"groups-{number:016x}"
+        folder.mkdir()
+        os.utime(folder, (number, number))
+    (tmp_path / "compiled.abc.def").touch()
+    assert cache.drop_old(tmp_path) == num_dropped
+    assert {path.name for path in tmp_path.iterdir()} == {f"groups-{n:016x}" for n in range(num_dropped, num_versions)} | {"compiled.abc.def"}
