@@ -16,6 +16,7 @@ from pinotpy.clock import Clock, SystemClock
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig, check_against_schema
 from pinotpy.errors import AlreadyExistsError, DecodeError, NotFoundError, UserError
+from pinotpy.ingest.held_rows import hold_rows
 from pinotpy.ingest.ledger import RowLedger
 from pinotpy.ingest.pipeline import RowPipeline, read_rows
 from pinotpy.ingest.readers.catalog import format_of
@@ -24,6 +25,7 @@ from pinotpy.ingest.segment_names import SegmentFacts, SegmentNameGenerator, Sim
 from pinotpy.ingest.time_values import VALID_TIME_MS
 from pinotpy.segment.archive import pack_segment
 from pinotpy.segment.builder import build_segment
+from pinotpy.segment.indexing import resolve_indexing
 
 _log = logging.getLogger(__name__)
 
@@ -128,6 +130,7 @@ def create_segments(
     if table_config is not None:
         check_against_schema(table_config, schema)
     pipeline = RowPipeline(schema, table_config, reject_share_max=reject_share_max)
+    with_dictionary = {name for name, indexing in resolve_indexing(schema, table_config).items() if indexing.dictionary}
     names = name_generator or SimpleNames()
     out_dir.mkdir(parents=True, exist_ok=True)
     segments, empty, ledgers = [], [], []
@@ -137,7 +140,7 @@ def create_segments(
             progress(BatchProgress(path, index, len(files), done, total))
 
         ledger = RowLedger(str(path))
-        batches = list(read_rows(InputFile(path), file_format, pipeline, ledger, reader_config=reader_config, progress=report))
+        batches = hold_rows(read_rows(InputFile(path), file_format, pipeline, ledger, reader_config=reader_config, progress=report), with_dictionary)
         ledgers.append(ledger)
         if not batches:
             empty.append(path)

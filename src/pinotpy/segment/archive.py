@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import gzip
 import os
 import tarfile
 import tempfile
@@ -18,6 +17,7 @@ from pinotpy.errors import UnsafeArchiveError, UserError
 from pinotpy.names import check_segment_name
 from pinotpy.segment import layout
 from pinotpy.segment.directory import FileDirectory, SegmentDraft
+from pinotpy.segment.gzip_stream import GzipStream
 from pinotpy.segment.metadata import SegmentMetadata
 from pinotpy.segment.tar_stream import ArchiveLimits, Entry, read_entries
 
@@ -25,11 +25,11 @@ from pinotpy.segment.tar_stream import ArchiveLimits, Entry, read_entries
 _GZIP_LEVEL: Final = 1
 
 
-def pack_segment(segment_dir: Path, tar_gz_path: Path) -> Path:
+def pack_segment(segment_dir: Path, tar_gz_path: Path, *, threads: int | None = None) -> Path:
     """Write the segment in `segment_dir` as `tar_gz_path` (replaced in one step if it exists) and return it.
 
-    Equal segments give equal archives: no times, owners or host in it. Raises SegmentCorruptError if the metadata cannot be
-    read; the buffers are not checked.
+    Equal segments give equal archives: no times, owners or host in it. `threads` compress, default: the cores, at most 4.
+    Raises SegmentCorruptError if the metadata cannot be read; the buffers are not checked.
     """
     directory = FileDirectory(Path(segment_dir))
     metadata = SegmentMetadata.from_bytes(directory.read(layout.METADATA, size_max=layout.METADATA_MAX_BYTES), f"{directory.location}/{layout.METADATA}")
@@ -38,7 +38,7 @@ def pack_segment(segment_dir: Path, tar_gz_path: Path) -> Path:
     descriptor, temporary = tempfile.mkstemp(prefix=".pack.", suffix=".tmp", dir=target.parent)
     try:
         with os.fdopen(descriptor, "wb") as file:
-            with gzip.GzipFile("", "wb", _GZIP_LEVEL, file, mtime=0) as packed:
+            with GzipStream(file, _GZIP_LEVEL, threads or min(len(os.sched_getaffinity(0)), 4)) as packed:
                 _write_tar(packed, directory, root, [name for name, _ in metadata.files])
             file.flush()
             os.fsync(file.fileno())
@@ -49,7 +49,7 @@ def pack_segment(segment_dir: Path, tar_gz_path: Path) -> Path:
     return target
 
 
-def _write_tar(out: gzip.GzipFile, directory: FileDirectory, root: str, columns_files: list[str]) -> None:
+def _write_tar(out: GzipStream, directory: FileDirectory, root: str, columns_files: list[str]) -> None:
     def header(name: str, size: int, kind: bytes) -> bytes:
         info = tarfile.TarInfo(name)
         info.size, info.type, info.mode = size, kind, 0o755 if kind == tarfile.DIRTYPE else 0o444

@@ -141,7 +141,10 @@ def _multi(column: pa.ChunkedArray, name: str, data_type: DataType, default: Sto
                 keep = ~not_numbers if keep is None else keep & ~not_numbers
         values: NDArray[Any] | pa.ChunkedArray = fixed
     else:
-        values = flat.cast(pa.binary()) if pa.types.is_dictionary(flat.type) else flat
+        # A null may hide in the dictionary itself.
+        hidden = pa.types.is_dictionary(flat.type) and any(chunk.dictionary.null_count for chunk in flat.chunks)
+        values = flat.cast(pa.binary()) if hidden else flat
+        keep = ~null_mask(values) if values.null_count else None
     if keep is not None:
         lengths = np.bincount(np.repeat(np.arange(num_docs), lengths)[keep], minlength=num_docs)
         values = values[keep] if isinstance(values, np.ndarray) else values.filter(pa.array(keep))
@@ -167,6 +170,8 @@ def _insert_default(values: Any, positions: NDArray[np.int64], total: int, store
         out = np.full(total, default, stored.numpy)
         out[~is_default] = values
         return out
+    if pa.types.is_dictionary(values.type):
+        values = values.cast(pa.binary())
     sources = np.cumsum(~is_default) - 1
     return values.take(pa.array(sources, mask=is_default)).fill_null(pa.scalar(default, values.type))
 

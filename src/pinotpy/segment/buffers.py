@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,32 @@ from pinotpy.segment.metadata import BufferEntry, ColumnMetadata
 Wrong = Callable[[str, object, object], SegmentCorruptError]
 
 
+class StagedBuffers:
+    """Buffers that are ready to be written, kept in memory until it is their turn: so columns are encoded on several threads
+    and still lie in the file in one order."""
+
+    def __init__(self) -> None:
+        self._staged: list[tuple[BufferEntry, list[NDArray[Any]]]] = []
+
+    def append(self, kind: str, *parts: NDArray[Any]) -> BufferEntry:
+        """Keep one buffer, given in contiguous parts; its entry has no place yet. The parts must not change any more."""
+        plain = [np.ascontiguousarray(part) for part in parts]
+        size, crc = 0, 0
+        for part in plain:
+            crc = crc32c(part, crc)
+            size += part.nbytes
+        # The CRC covers the zeros behind the bytes as well.
+        entry = BufferEntry(kind, 0, 0, size, crc32c(bytes(layout.aligned(size) - size), crc))
+        self._staged.append((entry, plain))
+        return entry
+
+    def drain(self) -> Iterator[tuple[BufferEntry, list[NDArray[Any]]]]:
+        """The buffers in order, each let go as it is taken."""
+        staged, self._staged = self._staged[::-1], []
+        while staged:
+            yield staged.pop()
+
+
 class BufferWriter:
     """Appends buffers to one columns file of a draft, aligned, each with the CRC of its bytes and the zeros behind it."""
 
@@ -28,18 +55,30 @@ class BufferWriter:
         self.size_bytes = layout.COLUMNS_HEADER_BYTES
         draft.append(self.name, layout.columns_header())
 
+    def write(self, buffers: StagedBuffers) -> list[BufferEntry]:
+        """Write staged buffers in their order; gives their entries, in place."""
+        return [self._write(entry, parts) for entry, parts in buffers.drain()]
+
     def append(self, kind: str, *parts: NDArray[Any]) -> BufferEntry:
         """Write one buffer, given in contiguous parts."""
-        offset, size, crc = self.size_bytes, 0, 0
+        staged = StagedBuffers()
+        staged.append(kind, *parts)
+        return self.write(staged)[0]
+
+    def _write(self, entry: BufferEntry, parts: list[NDArray[Any]]) -> BufferEntry:
+        offset = self.size_bytes
         for part in parts:
-            plain = np.ascontiguousarray(part)
-            self._draft.append(self.name, plain)
-            crc = crc32c(plain, crc)
-            size += plain.nbytes
-        padding = bytes(layout.aligned(size) - size)
-        self._draft.append(self.name, padding)
-        self.size_bytes += size + len(padding)
-        return BufferEntry(kind, self._file, offset, size, crc32c(padding, crc))
+            self._draft.append(self.name, part)
+        end = offset + layout.aligned(entry.size_bytes)
+        self._draft.append(self.name, bytes(end - offset - entry.size_bytes))
+        self.size_bytes = end
+        return replace(entry, file=self._file, offset=offset)
+
+
+class BufferSink(Protocol):
+    """Where the buffers of a column go: a file, or memory until it is the column's turn."""
+
+    def append(self, kind: str, *parts: NDArray[Any]) -> BufferEntry: ...
 
 
 class ColumnBuffers:

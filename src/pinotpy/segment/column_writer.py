@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pinotpy.kernels.packing import bit_width, pack
 from pinotpy.segment import layout
 from pinotpy.segment.arrow_values import ColumnValues, column_values
-from pinotpy.segment.buffers import BufferWriter
+from pinotpy.segment.buffers import BufferSink
 from pinotpy.segment.chunk_codec import CHUNK_BYTES, compress_chunks
 from pinotpy.segment.dictionary_encode import Encoded, encode_bytes, encode_fixed
 from pinotpy.segment.index.inverted import write_inverted_index
@@ -42,7 +42,7 @@ class WrittenColumn:
     last_present: Stored | None
 
 
-def write_column(column: pa.ChunkedArray, spec: FieldSpec, indexing: ColumnIndexing, writer: BufferWriter) -> WrittenColumn:
+def write_column(column: pa.ChunkedArray, spec: FieldSpec, indexing: ColumnIndexing, writer: BufferSink) -> WrittenColumn:
     """Encode and write one column in storage form."""
     default = spec.default_in_segments
     values = column_values(column, spec.name, spec.data_type, single_value=spec.single_value, default=default)
@@ -56,7 +56,7 @@ class _Encoder:
 
     spec: FieldSpec
     indexing: ColumnIndexing
-    writer: BufferWriter
+    writer: BufferSink
     values: ColumnValues
     default: Stored
 

@@ -19,6 +19,7 @@ from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.data_types import DataType
 from pinotpy.decimals import encode_decimal
+from pinotpy.errors import DataError
 from pinotpy.segment.builder import build_segment
 from pinotpy.segment.column import ImmutableColumn
 from pinotpy.segment.immutable import ImmutableSegment, load_segment
@@ -263,3 +264,17 @@ def test_large_values_leave_min_and_max_of_strings_unknown(tmp_path: Path) -> No
     build_segment(schema_of(DataType.STRING, True), None, batches_of(["a", "z" * 300], DataType.STRING, True, [2]), tmp_path, "s")
     with load_segment(tmp_path / "s") as segment:
         assert (segment.column("c").min_value, segment.column("c").max_value) == (b"a", None)
+
+
+def test_the_bytes_do_not_depend_on_the_threads_and_a_bad_column_leaves_nothing(tmp_path: Path) -> None:
+    names = [f"c{i}" for i in range(9)]
+    schema = Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": [{"name": name, "dataType": "LONG"} for name in names]})
+    rng = np.random.default_rng(5)
+    batch = pa.record_batch({name: pa.array(rng.integers(0, 10**i, 5000)) for i, name in enumerate(names, 1)})
+    for threads in (1, 2, 7):
+        build_segment(schema, None, [batch], tmp_path / str(threads), "s", threads=threads)
+    assert len({(tmp_path / str(threads) / "s" / "columns").read_bytes() for threads in (1, 2, 7)}) == 1
+    bad = batch.set_column(3, "c3", pa.array(["no number"] * batch.num_rows))
+    with pytest.raises(DataError, match="'c3' cannot be stored as LONG"):
+        build_segment(schema, None, [bad], tmp_path / "bad", "s", threads=2)
+    assert list((tmp_path / "bad").iterdir()) == []

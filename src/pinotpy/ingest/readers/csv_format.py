@@ -21,7 +21,7 @@ from pinotpy.config.document import Document, Text, Truth, collect, describe, na
 from pinotpy.errors import Fault
 from pinotpy.ingest.readers.spec import BufferedStream, InputBatch, InputFile, Progress, ReaderColumn, Reject, buffered_reader, column_names
 
-BLOCK_BYTES: Final = 4 << 20
+BLOCK_BYTES: Final = 1 << 20
 HEADER_BYTES_MAX: Final = 1 << 20
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from pinotpy.kernels.csr import inverted_index
 from pinotpy.segment import layout
-from pinotpy.segment.buffers import BufferWriter, ColumnBuffers, Wrong
+from pinotpy.segment.buffers import BufferSink, ColumnBuffers, Wrong
 from pinotpy.segment.metadata import BufferEntry, ColumnMetadata
 
 
-def write_inverted_index(writer: BufferWriter, ids: NDArray[Any], cardinality: int, mv_offsets: NDArray[np.uint32] | None) -> list[BufferEntry]:
+def write_inverted_index(writer: BufferSink, ids: NDArray[Any], cardinality: int, mv_offsets: NDArray[np.uint32] | None) -> list[BufferEntry]:
     """Of dict ids; `mv_offsets` for multi-value columns."""
     offsets, docs = inverted_index(ids, cardinality, mv_offsets)
     return [writer.append(layout.INVERTED_OFFSETS, offsets), writer.append(layout.INVERTED_DOCS, docs)]

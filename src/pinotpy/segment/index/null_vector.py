@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinotpy.segment import layout
-from pinotpy.segment.buffers import BufferWriter, ColumnBuffers, Wrong
+from pinotpy.segment.buffers import BufferSink, ColumnBuffers, Wrong
 from pinotpy.segment.metadata import BufferEntry
 
 
-def write_null_vector(writer: BufferWriter, nulls: NDArray[np.bool_]) -> list[BufferEntry]:
+def write_null_vector(writer: BufferSink, nulls: NDArray[np.bool_]) -> list[BufferEntry]:
     """Of one bool a doc."""
     return [writer.append(layout.NULLS, np.packbits(nulls, bitorder="little"))]
 

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from pinotpy.kernels.csr import sorted_starts
 from pinotpy.segment import layout
-from pinotpy.segment.buffers import BufferWriter, ColumnBuffers, Wrong
+from pinotpy.segment.buffers import BufferSink, ColumnBuffers, Wrong
 from pinotpy.segment.metadata import BufferEntry
 
 
-def write_sorted_index(writer: BufferWriter, ids: NDArray[Any], cardinality: int) -> list[BufferEntry]:
+def write_sorted_index(writer: BufferSink, ids: NDArray[Any], cardinality: int) -> list[BufferEntry]:
     """Of ascending ids that use every value."""
     return [writer.append(layout.SORTED_STARTS, sorted_starts(ids, cardinality))]
 

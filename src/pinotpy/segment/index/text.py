@@ -15,7 +15,7 @@ from pinotpy.functions.text_analysis import tokenize
 from pinotpy.kernels.csr import inverted_index
 from pinotpy.kernels.ordered_bytes import bytes_strictly_ascend
 from pinotpy.segment import layout
-from pinotpy.segment.buffers import BufferWriter, ColumnBuffers, Wrong
+from pinotpy.segment.buffers import BufferSink, ColumnBuffers, Wrong
 from pinotpy.segment.dictionary import VarDictionary
 from pinotpy.segment.dictionary_encode import Encoded, encode_bytes
 from pinotpy.segment.metadata import BufferEntry, ColumnMetadata
@@ -35,7 +35,7 @@ Numbers = NDArray[Any]  # of any integer type
 
 
 def write_text_index(
-    writer: BufferWriter, name: str, texts: pa.ChunkedArray, ids: NDArray[Any] | None, mv_offsets: NDArray[np.uint32] | None
+    writer: BufferSink, name: str, texts: pa.ChunkedArray, ids: NDArray[Any] | None, mv_offsets: NDArray[np.uint32] | None
 ) -> list[BufferEntry]:
     """Index the values of column `name`: `texts` (binary or large_binary, UTF-8, no nulls), or the texts that `ids` name.
 
@@ -64,7 +64,7 @@ def write_text_index(
     ]
 
 
-def _write_terms(writer: BufferWriter, terms: Any) -> list[BufferEntry]:
+def _write_terms(writer: BufferSink, terms: Any) -> list[BufferEntry]:
     offsets, data = np.zeros(1, np.int32), np.zeros(0, np.uint8)
     if len(terms):
         _, offset_buffer, body = terms.buffers()
