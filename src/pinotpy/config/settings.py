@@ -162,6 +162,13 @@ class ServerSettings(ProcessSettings):
         about="Groups of one query on this server, 0 = no limit but memory; a query may lower it, the answer says when it was reached.",
         ge=0,
     )
+    global_dictionary_max_bytes: Size = setting(
+        512 * MIB,
+        "pinot.server.query.globalDictionary.maxBytes",
+        about="Memory for numberings of the values of grouped columns over all segments; 0 turns them off, groups are then merged by value.",
+        unit="bytes",
+        ge=0,
+    )
     response_bytes_max: Size = setting(256 * MIB, "pinot.server.grpc.maxResponseBytes", about="Longest answer.", unit="bytes", ge=1_024, le=2 * GIB - 1)
     transition_threads: WholeNumber = setting(4, "pinot.server.helix.transition.threads", about="Segments that are loaded or dropped at once.", ge=1, le=256)
     download_timeout_ms: WholeNumber = setting(

@@ -21,6 +21,7 @@ from pinotpy.query.partial import PartialResult, Statistics
 from pinotpy.query.scan import build_scan
 from pinotpy.query.trace import stage
 from pinotpy.segment.data_source import Column, Segment
+from pinotpy.segment.global_ids.cache import GlobalDictionaries
 from pinotpy.segment.virtual import CompletedSegment, ConstantColumn, virtual_column
 
 
@@ -32,12 +33,14 @@ def execute(
     threads: int = 1,
     executor: Executor | None = None,
     host: str = "localhost",
+    dictionaries: GlobalDictionaries | None = None,
 ) -> PartialResult:
     """The answer of these segments to the query, with its statistics.
 
     Args:
         threads: at most so many scan at once, the calling one among them; the others come from `executor` (None: one thread).
         host: what $hostName reads.
+        dictionaries: numberings of the tables' values that make merging cheap; None: everything is merged by value.
 
     Raises:
         UnknownColumnError, InvalidQueryError, QueryExecutionError: the query does not fit the segments.
@@ -59,7 +62,7 @@ def execute(
 
     def run(some: Sequence[Segment]) -> PartialResult:
         with stage(control.trace, "PLAN") as planning:
-            plan = build_scan(context, some, control, threads=allowed, executor=executor)
+            plan = build_scan(context, some, control, threads=allowed, executor=executor, dictionaries=dictionaries)
             planning.note(segmentsIn=len(some), segmentsOut=len(some) - plan.statistics.num_segments_pruned, threads=plan.num_threads)
         with stage(control.trace, context.kind.value) as operating:
             partial = _OPERATORS[context.kind](plan)

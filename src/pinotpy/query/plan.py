@@ -59,6 +59,7 @@ from pinotpy.query.partial import Statistics
 from pinotpy.query.program import Instructions, Word
 from pinotpy.query.runner import run_threads
 from pinotpy.segment.data_source import Segment
+from pinotpy.segment.global_ids.cache import GlobalDictionaries
 
 _EXPANDS_MAX: Final = abi.NUM_SELECTIONS - 1
 T = TypeVar("T")
@@ -83,6 +84,7 @@ class ScanPlan:
     match_all: no filter, so that every doc of every segment is selected.
     listed: the docs of every unit where the plan was narrowed to lists (narrow.py), else empty.
     keep_alive: arrays that instructions point to.
+    dictionaries: the numberings of the server, for `query.global_ids`; None: there are none.
     """
 
     context: QueryContext
@@ -98,6 +100,7 @@ class ScanPlan:
     executor: Executor | None = None
     listed: list[NDArray[np.int32]] = field(default_factory=list)
     keep_alive: list[Any] = field(default_factory=list)
+    dictionaries: GlobalDictionaries | None = None
     _programs: list[tuple[Shape, NDArray[np.int64]]] = field(default_factory=list)
 
     @property

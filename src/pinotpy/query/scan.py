@@ -24,6 +24,7 @@ from pinotpy.query.partial import Statistics
 from pinotpy.query.plan import ScanPlan, Shape
 from pinotpy.query.program import Instructions
 from pinotpy.segment.data_source import Segment
+from pinotpy.segment.global_ids.cache import GlobalDictionaries
 
 # A list of docs from the inverted index beats a scan below this share of the docs.
 LIST_SHARE_MAX: Final = 0.05
@@ -41,6 +42,7 @@ def build_scan(
     threads: int = 1,
     executor: Executor | None = None,
     notes: ScanNotes | None = None,
+    dictionaries: GlobalDictionaries | None = None,
 ) -> ScanPlan:
     """The plan of a query over `segments`. With `notes` (EXPLAIN) the decisions are kept there, and the plan cannot be run.
 
@@ -98,6 +100,7 @@ def build_scan(
         match_all=len(program) == 0 and not units[:, abi.U_LIST].any() and int((units[:, abi.U_HIGH] - units[:, abi.U_LOW]).sum()) == int(docs.sum()),
         executor=executor,
         keep_alive=keep_alive,
+        dictionaries=dictionaries,
     )
     if not late or not len(units):
         return plan

@@ -23,6 +23,7 @@ from pinotpy.query.partial import PartialResult, QueryException
 from pinotpy.query.trace import Trace, stage
 from pinotpy.query.user_functions import check_user_functions
 from pinotpy.rpc.wire import FLAG_TRACE, ServerRequest, decode_request
+from pinotpy.segment.global_ids.cache import GlobalDictionaries
 from pinotpy.server.idle_memory import IdleMemory
 from pinotpy.server.metrics import ServerMetrics
 from pinotpy.server.scheduler import QueryScheduler
@@ -66,6 +67,7 @@ class QueryService:
         metrics: ServerMetrics,
         kernel_threads: Executor | None,
         host: str = "localhost",
+        dictionaries: GlobalDictionaries | None = None,
     ) -> None:
         self._registry = registry
         self._scheduler = scheduler
@@ -74,6 +76,7 @@ class QueryService:
         self._metrics = metrics
         self._kernel_threads = kernel_threads
         self._host = host
+        self._dictionaries = dictionaries
         self._idle_memory = IdleMemory()
         self._decode_short = lru_cache(SHORT_CONTEXTS_MAX)(self._decode)
         self._lock = threading.Lock()
@@ -153,7 +156,15 @@ class QueryService:
             try:
                 with stage(control.trace, "EXECUTE") as executing:
                     executing.note(segments=len(acquired.segments), totalDocs=sum(segment.num_docs for segment in acquired.segments))
-                    partial = execute(context, acquired.segments, control, threads=threads, executor=self._kernel_threads, host=self._host)
+                    partial = execute(
+                        context,
+                        acquired.segments,
+                        control,
+                        threads=threads,
+                        executor=self._kernel_threads,
+                        host=self._host,
+                        dictionaries=self._dictionaries,
+                    )
             except PinotError as error:
                 partial = PartialResult(exceptions=[QueryException(error.code, _shown(error))])
                 partial.statistics.num_segments_queried = len(acquired.segments)

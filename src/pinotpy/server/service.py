@@ -26,6 +26,7 @@ from pinotpy.names import instance_id
 from pinotpy.query import execute
 from pinotpy.rpc.security import RpcSecurity
 from pinotpy.rpc.server import RpcServer
+from pinotpy.segment.global_ids.cache import GlobalDictionaries
 from pinotpy.segment.tar_stream import ArchiveLimits
 from pinotpy.server.api import tables
 from pinotpy.server.catch_up import CatchUp
@@ -71,6 +72,7 @@ class ServerParts:
         self._http: HttpServer | None = None
         self._participant: Participant | None = None
         self._catch_up: CatchUp | None = None
+        self._dictionaries = GlobalDictionaries(settings.global_dictionary_max_bytes)
         self._queries = self._query_service()
 
     def parts(self) -> list[Part]:
@@ -96,7 +98,7 @@ class ServerParts:
         limits = QueryLimits(settings.timeout_ms, settings.query_memory_max_bytes, self.threads, settings.groups_max, settings.response_bytes_max)
         scheduler = QueryScheduler(self.equipment.clock, concurrent_max=settings.queries_max, queue_max=settings.queue_max, small_max=settings.queries_max)
         host = settings.advertised_host or settings.host
-        return QueryService(self.registry, scheduler, limits, self.equipment.clock, self.metrics, self._kernels, host)
+        return QueryService(self.registry, scheduler, limits, self.equipment.clock, self.metrics, self._kernels, host, self._dictionaries)
 
     def _connect(self) -> None:
         self._store = connect(self.settings, self.equipment.metrics)
@@ -188,6 +190,7 @@ class ServerParts:
     def _close_store(self, timeout_s: float) -> None:
         if self._fetcher is not None:
             self._fetcher.close()
+        self._dictionaries.close()
         self.registry.close()
 
 

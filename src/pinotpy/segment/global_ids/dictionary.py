@@ -1,0 +1,142 @@
+"""The numbering of one column's values over the segments of a table. Ids are only ever appended: what an id means, and what
+was mapped to it, stays true as long as anybody holds the numbering."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pinotpy.data_types import StoredType
+from pinotpy.kernels.global_ids import is_ascending
+from pinotpy.segment.data_source import Dictionary
+from pinotpy.segment.global_ids.values import NO_ORDER, Bytes, Ids, Integers, Values, Words, union, values_of_dictionary
+
+IDS_MAX: Final = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Remap:
+    """`ids` int32[cardinality]: global id of every dict id of one segment, at `address`; `ascending`: they ascend, as after a
+    union."""
+
+    ids: Ids
+    address: int
+    ascending: bool
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalIds:
+    """What a query sees of a numbering: hold it as long as the addresses are in use.
+
+    num_ids: all ids of `remaps` are below it.
+    remaps: int64, one address of int32[cardinality] for each dictionary that was asked for.
+    ascending: bool, one a dictionary: its remap ascends.
+    """
+
+    num_ids: int
+    remaps: NDArray[np.int64]
+    ascending: NDArray[np.bool_]
+    _values: Values
+    _held: tuple[Remap, ...]
+
+    def values(self, ids: Integers) -> pa.Array:
+        """The values of global ids, Arrow in stored form (int32, int64, float32, float64, binary)."""
+        return self._values.take(ids)
+
+
+class GlobalDictionary:
+    """Shared between threads. Readers take `_known` once; the lock is held by who appends."""
+
+    def __init__(self, stored: StoredType) -> None:
+        self.stored = stored
+        self._lock = threading.Lock()
+        self._known: tuple[Values, Ids] | None = None  # values by id, ids in the order of the values
+        # A remap goes with its dictionary, and that with its segment.
+        self._remaps: WeakKeyDictionary[Dictionary, Remap] = WeakKeyDictionary()
+        self._num_sorted = 0
+
+    @property
+    def num_ids(self) -> int:
+        known = self._known
+        return 0 if known is None else len(known[0])
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of values and remaps."""
+        known = self._known
+        if known is None:
+            return 0
+        return known[0].nbytes + known[1].nbytes + sum(remap.ids.nbytes for remap in self._live())
+
+    @property
+    def num_appended(self) -> int:
+        """Ids that were given after the first ones: only those ascend with their values."""
+        return self.num_ids - self._num_sorted
+
+    @property
+    def num_live(self) -> int:
+        """At most so many ids belong to a value of a dictionary that still exists."""
+        return min(sum(len(remap.ids) for remap in self._live()), self.num_ids)
+
+    def dictionaries(self) -> list[Dictionary]:
+        """Those that are mapped and still exist."""
+        with self._lock:
+            return list(self._remaps.keys())
+
+    def find(self, dictionaries: Sequence[Dictionary]) -> GlobalIds | None:
+        """The ids of these dictionaries; None if one of them is not mapped."""
+        get = self._remaps.get
+        found = [get(dictionary) for dictionary in dictionaries]
+        if None in found:
+            return None
+        known = self._known  # after the remaps: it holds at least their ids
+        assert known is not None
+        held = tuple(remap for remap in found if remap is not None)
+        addresses = np.fromiter((remap.address for remap in held), np.int64, len(held))
+        return GlobalIds(len(known[0]), addresses, np.fromiter((remap.ascending for remap in held), np.bool_, len(held)), known[0], held)
+
+    def add(self, dictionaries: Sequence[Dictionary]) -> None:
+        """Map these dictionaries; the first call numbers their values in order, later ones append what is new.
+
+        Raises OverflowError when ids no longer fit 31 bits.
+        """
+        with self._lock:
+            new = [dictionary for dictionary in dict.fromkeys(dictionaries) if dictionary not in self._remaps]
+            if not new:
+                return
+            parts = [values_of_dictionary(dictionary, self.stored) for dictionary in new]
+            self._number(union(parts))
+            for dictionary, part in zip(new, parts, strict=True):
+                assert self._known is not None
+                ids, num_missing = self._known[0].remap(self._known[1], part)
+                assert num_missing == 0, "every value was numbered before"
+                self._remaps[dictionary] = Remap(ids, ids.ctypes.data, bool(is_ascending(ids)))
+
+    def _number(self, fresh: Words | Bytes) -> None:
+        """Give ids to the values that have none."""
+        if self._known is None:
+            _check_size(len(fresh))
+            self._known, self._num_sorted = (fresh, NO_ORDER), len(fresh)
+            return
+        values, order = self._known
+        ids, num_missing = values.remap(order, fresh)
+        if num_missing:
+            _check_size(len(values) + num_missing)
+            longer = values.extended(fresh, np.flatnonzero(ids < 0))
+            self._known = longer, longer.merged_order(order, len(values))
+
+    def _live(self) -> list[Remap]:
+        with self._lock:
+            return list(self._remaps.values())
+
+
+def _check_size(num_ids: int) -> None:
+    if num_ids > IDS_MAX:
+        raise OverflowError(f"{num_ids} distinct values do not fit ids of 31 bits")
