@@ -118,7 +118,7 @@ def test_the_indexes_of_a_kept_segment_answer(kept: Path) -> None:
         assert tags.inverted_docs(tags.dictionary.index_of(b"t2")).tolist() == [i for i, row in enumerate(COLUMNS["tags"]) if row and "t2" in row]
         assert day.sorted_starts().tolist() == [0, 20, 40, 60]
         assert origin.metadata.encoding == "PACKED" and origin.metadata.width == 2
-        assert carrier.partitions == (3, 5, 8, 10, 11, 14)
+        assert carrier.partitioning is not None and carrier.partitioning.partitions == (3, 5, 8, 10, 11, 14)
         assert segment.column("cost").max_value == float("inf") and segment.column("delay").min_value == -900
 
 

@@ -65,7 +65,7 @@ class FakeColumn:
     default_null: Any
     has_nulls: bool
     max_values_per_doc: int
-    partitions: None
+    partitioning: None
     meta: np.ndarray
     _ids: Any
     _raw: Any

@@ -23,7 +23,7 @@ class LoadMode(StrEnum):
 
 
 class MinMaxMode(StrEnum):
-    """For which columns min and max are kept; here always for all, the key is accepted."""
+    """For which columns min and max are kept: none, all, the time column, all but metrics."""
 
     NONE = "NONE"
     ALL = "ALL"
@@ -143,8 +143,20 @@ class FieldConfig(Document):
     @cached_property
     def all_index_types(self) -> frozenset[str]:
         """Indexes by all three spellings, in capitals."""
-        named_ones = {str(index).upper() for index in self.index_types} | {name.upper() for name in self.indexes or {}}
+        named_ones = {str(index).upper() for index in self.index_types} | set(self.index_settings)
         return frozenset(named_ones | ({str(self.index_type).upper()} if self.index_type is not None else set()))
+
+    @cached_property
+    def index_settings(self) -> dict[str, dict[str, Any]]:
+        """`indexes` without those that are disabled: name in capitals → settings."""
+        found = {name.upper(): settings if isinstance(settings, dict) else {} for name, settings in (self.indexes or {}).items()}
+        return {name: settings for name, settings in found.items() if str(settings.get("disabled")).lower() != "true"}
+
+    @cached_property
+    def bloom_filter(self) -> BloomFilterConfig | None:
+        """`indexes.bloom`; None if there is none. Raises ValidationError if a setting is wrong, which the checks of a table report."""
+        settings = self.index_settings.get("BLOOM")
+        return None if settings is None else BloomFilterConfig.model_validate(settings)
 
     @property
     def dict_id_encoding(self) -> DictIdEncoding:
@@ -186,7 +198,9 @@ class TableIndexConfig(Document):
     create_inverted_index_during_segment_generation: Truth = Field(False, description="Accepted; indexes are built with the segment.")
     load_mode: Annotated[LoadMode, named(LoadMode)] | None = Field(None, description="HEAP or MMAP.")
     segment_format_version: Annotated[SegmentVersion, named(SegmentVersion)] | None = Field(None, description="v1 or v3; accepted.")
-    column_min_max_value_generator_mode: Annotated[MinMaxMode, named(MinMaxMode)] | None = Field(None, description="NONE, ALL, TIME or NON_METRIC; accepted.")
+    column_min_max_value_generator_mode: Annotated[MinMaxMode, named(MinMaxMode)] | None = Field(
+        None, description="Columns whose min and max are recorded: NONE, ALL, TIME or NON_METRIC."
+    )
     star_tree_index_configs: tuple[StarTreeIndexConfig, ...] = Field((), description="Star-trees.")
     enable_dynamic_star_tree_creation: Truth = Field(False, description="Build star-trees on reload.")
     stream_configs: dict[str, Text] | None = Field(None, description="Stream of a REALTIME table, keys as in the stream's documents.")

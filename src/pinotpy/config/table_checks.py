@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from pinotpy.config.document import child_path, describe, name_fault
-from pinotpy.config.indexing import STAR_TREE_FUNCTIONS, DictIdEncoding, EncodingType
+from pinotpy.config.document import Document, child_path, collect, describe, name_fault
+from pinotpy.config.indexing import STAR_TREE_FUNCTIONS, BloomFilterConfig, DictIdEncoding, EncodingType
 from pinotpy.data_types import DataType, FieldType, StoredType
 from pinotpy.errors import Fault
 from pinotpy.names import TableType, check_table_name, split_table_name
 
 if TYPE_CHECKING:
-    from pinotpy.config.indexing import StarTreeIndexConfig
+    from pinotpy.config.indexing import FieldConfig, StarTreeIndexConfig
     from pinotpy.config.schema import Schema
     from pinotpy.config.table import TableConfig
 
@@ -33,6 +33,8 @@ _COLUMN_LISTS: Final = {
     "onHeapDictionaryColumns": "on_heap_dictionary_columns",
     "varLengthDictionaryColumns": "var_length_dictionary_columns",
 }
+# Indexes of fieldConfigList[].indexes whose settings are checked.
+_INDEX_MODELS: Final[dict[str, type[Document]]] = {"BLOOM": BloomFilterConfig}
 _COLUMN_MAPS: Final = {"noDictionaryConfig": "no_dictionary_config", "bloomFilterConfigs": "bloom_filter_configs", "jsonIndexConfigs": "json_index_configs"}
 
 
@@ -111,9 +113,22 @@ def _field_configs(config: TableConfig, raw_columns: set[str]) -> Iterator[Fault
             yield Fault(path, f"an inverted index on {describe(field.name)}, which has no dictionary", "a column with a dictionary")
         if field.encoding_type is EncodingType.DICTIONARY and field.name in config.indexing.no_dictionary_columns:
             yield Fault(f"{path}.encodingType", "DICTIONARY for a column of noDictionaryColumns", "one of both")
+        yield from _index_settings(field, path)
         encoding = (field.properties or {}).get("dictIdEncoding")
         if encoding is not None and encoding.upper() not in DictIdEncoding.__members__:
             yield Fault(f"{path}.properties.dictIdEncoding", describe(encoding), "one of " + ", ".join(DictIdEncoding))
+
+
+def _index_settings(field: FieldConfig, path: str) -> Iterator[Fault]:
+    for name, settings in (field.indexes or {}).items():
+        if not isinstance(settings, dict):
+            yield Fault(child_path(f"{path}.indexes", name), describe(settings), "an object with the settings of the index")
+    for name, settings in field.index_settings.items():
+        model = _INDEX_MODELS.get(name)
+        if model is not None:
+            faults: list[Fault] = []
+            collect(model, settings, child_path(f"{path}.indexes", name.lower()), faults)
+            yield from faults
 
 
 def _repeated(names: Iterable[str], path: str, suffix: str = "") -> Iterator[Fault]:

@@ -106,7 +106,9 @@ M_SORTED: Final = 12  # 1: ids ascend with doc ids, and M_SORTED_STARTS is set
 M_SORTED_STARTS: Final = 13  # address of uint32[cardinality + 1]: docs of id i are [starts[i], starts[i+1])
 M_INVERTED_OFFSETS: Final = 14  # address of uint32[cardinality + 1] (CSR inverted index), else 0
 M_INVERTED_DOCS: Final = 15  # address of int32[num entries]
-META_WORDS: Final = 16
+M_BLOOM: Final = 16  # address of the Bloom filter uint32[8 * blocks] (bloom.py), else 0
+M_BLOOM_BLOCKS: Final = 17
+META_WORDS: Final = 24
 
 ENC_DICT: Final = 0  # byte-aligned dict ids u8/u16/u32
 ENC_PACKED: Final = 1  # fixed-bit dict ids in vertical blocks

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,22 @@ from numpy.typing import NDArray
 
 from pinotpy.kernels import abi
 from pinotpy.segment.data_source import Column, Segment
+from pinotpy.segment.metadata import PartitionMetadata
 
 _META_BYTES = abi.META_WORDS * 8
+
+
+@dataclass(frozen=True, slots=True)
+class Partitionings:
+    """How the segments are partitioned by one column.
+
+    functions: distinct (function, number of partitions); of_segment: which of them segment s recorded, -1: none;
+    held: the partitions of the values of segment s.
+    """
+
+    functions: tuple[tuple[str, int], ...]
+    of_segment: NDArray[np.int64]
+    held: tuple[frozenset[int], ...]
 
 
 class ColumnMetas:
@@ -24,6 +39,7 @@ class ColumnMetas:
     def __init__(self, segments: Sequence[Segment]) -> None:
         self.segments = segments
         self._metas: dict[str, NDArray[np.int64]] = {}
+        self._partitionings: dict[str, Partitionings | None] = {}
         self._decoded: list[Any] = []
 
     def of(self, name: str) -> NDArray[np.int64]:
@@ -37,6 +53,12 @@ class ColumnMetas:
         """Address of the column's meta row in every segment."""
         metas = self.of(name)
         return metas.ctypes.data + np.arange(len(metas), dtype=np.int64) * _META_BYTES
+
+    def partitionings(self, name: str) -> Partitionings | None:
+        """Partitions of the column's values in every segment; None where no segment recorded any."""
+        if name not in self._partitionings:
+            self._partitionings[name] = _partitionings([segment.column(name).partitioning for segment in self.segments])
+        return self._partitionings[name]
 
     def column(self, name: str) -> Column:
         """The column in the first segment: for what is the same in all (type, single- or multi-value)."""
@@ -68,6 +90,15 @@ class ColumnMetas:
         meta[abi.M_WIDTH] = data.itemsize
         meta[abi.M_DATA] = data.ctypes.data
         self._decoded.append(data)
+
+
+def _partitionings(recorded: Sequence[PartitionMetadata | None]) -> Partitionings | None:
+    if not any(recorded):
+        return None
+    numbers: dict[tuple[str, int], int] = {}
+    of_segment = [-1 if one is None else numbers.setdefault((one.function_name, one.num_partitions), len(numbers)) for one in recorded]
+    held = tuple(frozenset[int]() if one is None else frozenset(one.partitions) for one in recorded)
+    return Partitionings(tuple(numbers), np.array(of_segment, np.int64), held)
 
 
 def _var_buffers(values: Any) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:

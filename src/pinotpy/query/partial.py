@@ -36,6 +36,8 @@ class Statistics:
     num_segments_processed: int = 0
     num_segments_matched: int = 0
     num_segments_pruned: int = 0
+    num_segments_pruned_by_bloom_filter: int = 0  # this and the next are parts of num_segments_pruned
+    num_segments_pruned_by_partition: int = 0
     total_docs: int = 0
     num_groups_limit_reached: bool = False
     execution_ns: int = 0

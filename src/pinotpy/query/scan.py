@@ -17,6 +17,7 @@ from pinotpy.query.control import QueryControl
 from pinotpy.query.explain.notes import BY_LIST, BY_RUN, ScanNotes
 from pinotpy.query.filter.computed import ComputedLeg
 from pinotpy.query.filter.normal_form import EVERYWHERE, normal_form
+from pinotpy.query.filter.pruning import BY_BLOOM, BY_PARTITION
 from pinotpy.query.filter.resolve import ResolvedLeg
 from pinotpy.query.filter.tree import RESULT, Known, Resolved, ResolvedAll, conjuncts, each_leg, emit_tree, known, resolve_tree
 from pinotpy.query.narrow import narrow
@@ -59,7 +60,7 @@ def build_scan(
     if condition != EVERYWHERE and kept:
         tree = resolve_tree(condition, context, metas, control)
         facts = known(tree, len(kept), metas)
-        statistics.num_segments_pruned = int(facts.prune.sum())
+        _count_pruned(statistics, facts)
         selects = ~facts.never & ~facts.prune
     if notes is not None:
         notes.resolved(metas, tree, facts, selects)
@@ -106,6 +107,12 @@ def build_scan(
         return plan
     enough = context.offset + context.limit if context.kind is QueryKind.SELECTION and not context.order_by else None
     return narrow(plan, [leg.on_docs for leg in late], wanted=enough)
+
+
+def _count_pruned(statistics: Statistics, facts: Known) -> None:
+    statistics.num_segments_pruned = int(facts.prune.sum())
+    statistics.num_segments_pruned_by_bloom_filter = int((facts.rule == BY_BLOOM).sum())
+    statistics.num_segments_pruned_by_partition = int((facts.rule == BY_PARTITION).sum())
 
 
 def _split_late(tree: Resolved) -> tuple[Resolved | None, list[ComputedLeg]]:

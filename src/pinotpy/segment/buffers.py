@@ -98,6 +98,10 @@ class ColumnBuffers:
         entry = self._entries[kind]
         return self._files[entry.file][entry.offset : entry.offset + entry.size_bytes].view(dtype)
 
+    def size(self, kind: str) -> int:
+        """Bytes of the buffer."""
+        return self._entries[kind].size_bytes
+
     def check(self, kind: str) -> None:
         """Compare the buffer with its CRC once more: files may be damaged while they are open. Raises SegmentCorruptError."""
         entry = self._entries[kind]

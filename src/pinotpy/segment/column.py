@@ -18,6 +18,7 @@ from pinotpy.segment.data_source import Dictionary, TextIndex
 from pinotpy.segment.decoded_cache import DECODED
 from pinotpy.segment.dictionary import FixedDictionary, VarDictionary
 from pinotpy.segment.dictionary_encode import id_dtype
+from pinotpy.segment.index.bloom import BLOCK_BYTES
 from pinotpy.segment.index.text import MappedTextIndex
 from pinotpy.segment.metadata import DICTIONARY_ENCODING, PACKED_ENCODING, RAW_ENCODING, ColumnMetadata
 
@@ -53,7 +54,7 @@ class ImmutableColumn:
         self.default_null = metadata.default_null
         self.has_nulls = metadata.num_nulls > 0
         self.max_values_per_doc = metadata.max_values_per_doc
-        self.partitions = None if metadata.partition is None else metadata.partition.partitions
+        self.partitioning = metadata.partition
         self._buffers = buffers
         self._segment_id = segment_id
         self.dictionary: Dictionary | None = self._open_dictionary()
@@ -163,6 +164,9 @@ class ImmutableColumn:
         words[abi.M_SORTED_STARTS] = self._address(layout.SORTED_STARTS)
         words[abi.M_INVERTED_OFFSETS] = self._address(layout.INVERTED_OFFSETS)
         words[abi.M_INVERTED_DOCS] = self._address(layout.INVERTED_DOCS)
+        if layout.BLOOM in self._buffers:
+            words[abi.M_BLOOM] = self._address(layout.BLOOM)
+            words[abi.M_BLOOM_BLOCKS] = self._buffers.size(layout.BLOOM) // BLOCK_BYTES
         words.flags.writeable = False
         return words
 

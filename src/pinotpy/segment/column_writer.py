@@ -16,6 +16,7 @@ from pinotpy.segment.arrow_values import ColumnValues, column_values
 from pinotpy.segment.buffers import BufferSink
 from pinotpy.segment.chunk_codec import CHUNK_BYTES, compress_chunks
 from pinotpy.segment.dictionary_encode import Encoded, encode_bytes, encode_fixed
+from pinotpy.segment.index.bloom import write_bloom_filter
 from pinotpy.segment.index.inverted import write_inverted_index
 from pinotpy.segment.index.null_vector import write_null_vector
 from pinotpy.segment.index.sorted import write_sorted_index
@@ -81,6 +82,8 @@ class _Encoder:
         if self.indexing.text:
             # Every distinct text is analyzed once.
             buffers += write_text_index(self.writer, self.spec.name, pa.chunked_array([encoded.dictionary]), ids, self.values.mv_offsets)
+        if self.indexing.bloom_fpp:
+            buffers += write_bloom_filter(self.writer, encoded.dictionary, self.indexing.bloom_fpp, self.indexing.bloom_max_bytes)
         first, last = (_value_at(encoded.dictionary, 0), _value_at(encoded.dictionary, cardinality - 1)) if cardinality else (None, None)
         first_present, last_present = self._present_range(encoded)
         metadata = self._metadata(
@@ -122,6 +125,9 @@ class _Encoder:
         if self.indexing.text:
             assert isinstance(values, pa.ChunkedArray), "text indexes are refused on other types"
             buffers += write_text_index(self.writer, self.spec.name, values.cast(pa.large_binary()), None, self.values.mv_offsets)
+        if self.indexing.bloom_fpp:
+            plain_values = values if isinstance(values, np.ndarray) else values.cast(pa.large_binary())
+            buffers += write_bloom_filter(self.writer, plain_values, self.indexing.bloom_fpp, self.indexing.bloom_max_bytes)
         metadata = self._metadata(RAW_ENCODING, width, -1, ascends, first, last, partition, buffers, longest=longest)
         return WrittenColumn(metadata, first_present, last_present)
 
@@ -183,8 +189,8 @@ class _Encoder:
             num_values=self.values.num_values,
             cardinality=cardinality,
             is_sorted=bool(ascends),
-            min_value=_short(first),
-            max_value=_short(last),
+            min_value=_short(first) if self.indexing.min_max else None,
+            max_value=_short(last) if self.indexing.min_max else None,
             default_null=self.default,
             num_nulls=0 if self.values.nulls is None or not self.indexing.null_vector else int(np.count_nonzero(self.values.nulls)),
             max_values_per_doc=1 if lengths is None else int(lengths.max(initial=0)),

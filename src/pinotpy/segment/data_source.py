@@ -12,6 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType, FieldType
+from pinotpy.segment.metadata import PartitionMetadata
 
 Stored = int | float | bytes  # one value in stored form
 
@@ -95,7 +96,7 @@ class Column(Protocol):
     default_null: Stored
     has_nulls: bool
     max_values_per_doc: int  # 1 if single-valued
-    partitions: tuple[int, ...] | None  # partition ids of the values, if the table partitions by this column
+    partitioning: PartitionMetadata | None  # partitions of the values, if the table partitions by this column
     meta: NDArray[np.int64]  # kernels.abi.META_WORDS words; addresses stay valid while the segment is held
 
     def ids(self) -> NDArray[Any]:

@@ -6,11 +6,12 @@ import logging
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from pinotpy.config.indexing import CompressionCodec, DictIdEncoding, EncodingType, FieldConfig
+from pinotpy.config.indexing import CompressionCodec, DictIdEncoding, EncodingType, FieldConfig, MinMaxMode
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
-from pinotpy.data_types import DataType
+from pinotpy.data_types import DataType, FieldType
 from pinotpy.errors import Fault, InvalidConfigError
+from pinotpy.segment.index.bloom import DEFAULT_FPP
 from pinotpy.segment.partition import is_partition_function
 
 _log = logging.getLogger(__name__)
@@ -39,6 +40,8 @@ class ColumnIndexing:
         codec: raw values in compressed chunks (LZ4, ZSTANDARD, SNAPPY); without effect on a dictionary column, as in Pinot.
         inverted: inverted index (needs the dictionary; a sorted column has one for free).
         text: text index, for TEXT_MATCH; over a dictionary or raw values.
+        bloom_fpp: rate of false positives of the bloom filter; 0 = no filter. bloom_max_bytes: its largest size, 0 = no limit.
+        min_max: record the least and the greatest value of raw columns, which prune segments. (A dictionary's ends are known.)
         null_vector: remember which rows had no value. Without it they hold the default like any other value, as in the
             reference: IS NULL finds none.
         partition_function, num_partitions: record the partitions of the values; 0 = not partitioned.
@@ -49,6 +52,9 @@ class ColumnIndexing:
     codec: str | None = None
     inverted: bool = False
     text: bool = False
+    bloom_fpp: float = 0.0
+    bloom_max_bytes: int = 0
+    min_max: bool = True
     null_vector: bool = True
     partition_function: str = ""
     num_partitions: int = 0
@@ -91,8 +97,14 @@ def _apply(schema: Schema, table_config: TableConfig, plan: dict[str, ColumnInde
         change(name, "$.tableIndexConfig.noDictionaryConfig", dictionary=False, codec=_CODECS[codec])
     for name in indexing.inverted_index_columns:
         change(name, "$.tableIndexConfig.invertedIndexColumns", inverted=True)
+    for name in indexing.bloom_filter_columns:
+        change(name, "$.tableIndexConfig.bloomFilterColumns", bloom_fpp=DEFAULT_FPP)
+    for name, bloom in (indexing.bloom_filter_configs or {}).items():
+        change(name, "$.tableIndexConfig.bloomFilterConfigs", bloom_fpp=bloom.fpp, bloom_max_bytes=bloom.max_size_in_bytes)
     for i, field in enumerate(table_config.field_configs):
         change(field.name, f"$.fieldConfigList[{i}]", **_field_changes(field))
+    for name in _without_min_max(schema, table_config):
+        plan[name] = replace(plan[name], min_max=False)
     partitioned = indexing.segment_partition_config.column_partition_map if indexing.segment_partition_config is not None else {}
     for name, partition in partitioned.items():
         path = f"$.tableIndexConfig.segmentPartitionConfig.columnPartitionMap.{name}"
@@ -112,6 +124,19 @@ def _apply(schema: Schema, table_config: TableConfig, plan: dict[str, ColumnInde
             faults.append(Fault(f"$.fieldConfigList[{i}]", f"a text index on '{field.name}' of type {spec.data_type}", "columns of type STRING, JSON"))
 
 
+def _without_min_max(schema: Schema, table_config: TableConfig) -> list[str]:
+    """Columns of which columnMinMaxValueGeneratorMode (ALL where it is not given) leaves min and max out."""
+    mode, time_column = table_config.indexing.column_min_max_value_generator_mode, table_config.segments.time_column_name
+    match mode:
+        case MinMaxMode.NONE:
+            return list(schema.field_specs)
+        case MinMaxMode.TIME:
+            return [name for name in schema.field_specs if name != time_column]
+        case MinMaxMode.NON_METRIC:
+            return [name for name, spec in schema.field_specs.items() if spec.field_type is FieldType.METRIC]
+    return []
+
+
 def _field_changes(field: FieldConfig) -> dict[str, Any]:
     changes: dict[str, Any] = {}
     if field.encoding_type is EncodingType.RAW:
@@ -122,6 +147,9 @@ def _field_changes(field: FieldConfig) -> dict[str, Any]:
         changes["inverted"] = True
     if "TEXT" in field.all_index_types:
         changes["text"] = True
+    bloom = field.bloom_filter
+    if bloom is not None:
+        changes["bloom_fpp"], changes["bloom_max_bytes"] = bloom.fpp, bloom.max_size_in_bytes
     # AUTO is byte-aligned: filters on it are 3x cheaper than on the best packed form (engine measurements, 2.1).
     if field.dict_id_encoding is DictIdEncoding.FIXED_BIT:
         changes["packed"] = True

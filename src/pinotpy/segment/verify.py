@@ -23,6 +23,7 @@ from pinotpy.segment import layout
 from pinotpy.segment.buffers import ColumnBuffers, Wrong
 from pinotpy.segment.checksum import crc32c
 from pinotpy.segment.dictionary_encode import DICTIONARY_MAX_BYTES, id_dtype
+from pinotpy.segment.index.bloom import check_bloom_size
 from pinotpy.segment.index.inverted import check_inverted_index, check_inverted_sizes
 from pinotpy.segment.index.null_vector import check_null_vector, null_vector_sizes
 from pinotpy.segment.index.sorted import check_sorted_index, sorted_index_sizes
@@ -77,6 +78,7 @@ def _check_column(column: ColumnMetadata, num_docs: int, file: str) -> None:
     if (sizes.get(layout.DICTIONARY) or 0) > DICTIONARY_MAX_BYTES and column.data_type.stored is StoredType.VAR:
         raise wrong("size of buffer 'dictionary'", f"<= {DICTIONARY_MAX_BYTES}", sizes[layout.DICTIONARY])
     check_inverted_sizes(column, sizes, wrong)
+    check_bloom_size(sizes, wrong)
     check_text_sizes(column, sizes, wrong)
     if (column.num_nulls > 0) != (layout.NULLS in sizes):
         raise wrong("null vector", f"one if there are nulls ({column.num_nulls})", sorted(sizes))

@@ -19,6 +19,7 @@ from pinotpy.kernels import abi
 from pinotpy.segment.column import STORED_WORD
 from pinotpy.segment.data_source import Column, Dictionary, Segment, TextIndex
 from pinotpy.segment.dictionary import FixedDictionary, VarDictionary
+from pinotpy.segment.metadata import PartitionMetadata
 
 Stored = int | float | bytes
 
@@ -62,7 +63,7 @@ class _UnstoredColumn:
     field_type = FieldType.DIMENSION
     has_nulls = False
     max_values_per_doc = 1
-    partitions: tuple[int, ...] | None = None
+    partitioning: PartitionMetadata | None = None
     text_index: TextIndex | None = None
 
     def __init__(self, name: str, data_type: DataType, num_docs: int) -> None:

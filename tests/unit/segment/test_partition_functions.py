@@ -121,4 +121,4 @@ def test_segments_record_the_partitions_of_their_values(
     assert (None if recorded is None else (recorded.function_name, recorded.num_partitions, recorded.partitions)) == (
         None if expected is None else (function, 4, expected)
     )
-    assert load_segment(tmp_path / "s").column("c").partitions == expected
+    assert load_segment(tmp_path / "s").column("c").partitioning == recorded

@@ -51,6 +51,7 @@ def build() -> MemoryDirectory:
                 "noDictionaryColumns": ["r", "t", "mr", "mt"],
                 "noDictionaryConfig": {"z": "LZ4", "y": "ZSTANDARD"},
                 "invertedIndexColumns": ["i", "s", "mi", "p"],
+                "bloomFilterColumns": ["t", "mi"],
             },
             "fieldConfigList": [
                 {"name": "p", "properties": {"dictIdEncoding": "FIXED_BIT"}},

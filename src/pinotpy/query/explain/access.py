@@ -16,6 +16,7 @@ from pinotpy.query.explain.groups import DICTIONARY, INVERTED, SORTED, TEXT, Fin
 from pinotpy.query.explain.notes import BY_LIST, BY_RUN, ScanNotes
 from pinotpy.query.explain.predicate_text import predicate_text
 from pinotpy.query.filter.computed import ComputedLeg, condition_columns
+from pinotpy.query.filter.pruning import BY_BLOOM, BY_PARTITION
 from pinotpy.query.filter.resolve import ResolvedLeg
 from pinotpy.query.filter.tree import Resolved, ResolvedAll, ResolvedAny, conjuncts, each_leg
 from pinotpy.query.on_dictionary import deciding_column
@@ -53,7 +54,7 @@ class FilterExplainer:
         return self._node(self._tree, segment)
 
     def who_prunes(self, segment: int) -> list[Finding]:
-        """The predicates that exclude a segment by min and max."""
+        """The predicates that exclude a segment, each with the rule by which it does (pruning.BY_*)."""
         return self._pruners(self._tree, segment)
 
     def _measure(self, leg: ResolvedLeg | ComputedLeg) -> None:
@@ -83,7 +84,7 @@ class FilterExplainer:
         mode, by = notes.mode[segment], notes.by[segment]
         words = self._metas.of(leg.leg.column)[segment]
         if mode == LEG_NEVER:
-            return {"access": "nothing", "why": self._why_never(leg, words)}
+            return {"access": "nothing", "why": self._why_never(leg, segment, words)}
         if mode == LEG_ALWAYS:
             if leg.nulls and words[abi.M_NULLS]:
                 return {"access": "null vector", "why": "true of every value: only nulls are left out"}
@@ -103,7 +104,11 @@ class FilterExplainer:
         found: Finding = {"access": access, "why": why, "notUsed": self._unused(leg, segment, access)}
         return found | {"docs": [docs, docs]} if access == SORTED else found
 
-    def _why_never(self, leg: ResolvedLeg, words: NDArray[np.int64]) -> str:
+    def _why_never(self, leg: ResolvedLeg, segment: int, words: NDArray[np.int64]) -> str:
+        if leg.rule[segment] == BY_BLOOM:
+            return "the bloom filter holds none of the values"
+        if leg.rule[segment] == BY_PARTITION:
+            return "the values belong to partitions that the segment does not hold"
         if isinstance(leg.leg.test, NullTest):
             return "every doc is null" if leg.leg.negated else "the segment has no nulls in this column"
         if leg.leg.negated:
@@ -178,7 +183,7 @@ class FilterExplainer:
             if not node.prune[segment]:
                 return []
             column = self._metas.segments[segment].column(node.leg.column)
-            return [{"predicate": predicate_text(node, self._dialect).text, "column": column.name}]
+            return [{"predicate": predicate_text(node, self._dialect).text, "column": column.name, "rule": int(node.rule[segment])}]
         found = [self._pruners(child, segment) for child in node.children]
         if isinstance(node, ResolvedAny):
             return [pruner for each in found for pruner in each] if all(found) else []

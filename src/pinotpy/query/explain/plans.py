@@ -11,13 +11,20 @@ from pinotpy.query.explain.access import FilterExplainer
 from pinotpy.query.explain.groups import Finding, merge_groups
 from pinotpy.query.explain.notes import ScanNotes
 from pinotpy.query.explain.operators import operator_of
+from pinotpy.query.filter.pruning import BY_BLOOM, BY_MIN_MAX, BY_PARTITION
 from pinotpy.query.operators.distinct import grouping_context
 from pinotpy.query.partial import PartialResult, Statistics
 from pinotpy.query.scan import build_scan
 from pinotpy.segment.data_source import Segment, Stored
 
 # Rules that prune a segment, in the words of the answer.
-NO_DOCS, MIN_MAX, LIMIT, LIMIT_ZERO = "no docs", "min and max", "limit", "limit 0"
+NO_DOCS, MIN_MAX, BLOOM, PARTITION, LIMIT, LIMIT_ZERO = "no docs", "min and max", "bloom filter", "partition", "limit", "limit 0"
+_OF_RULE = {BY_MIN_MAX: MIN_MAX, BY_BLOOM: BLOOM, BY_PARTITION: PARTITION}
+_WHY = {
+    MIN_MAX: "lies outside the values of the segment",
+    BLOOM: "asks for values that the bloom filter does not hold",
+    PARTITION: "asks for values of other partitions",
+}
 
 
 def explain_segments(context: QueryContext, segments: Sequence[Segment], wanted: Sequence[Segment], control: QueryControl) -> PartialResult:
@@ -26,7 +33,7 @@ def explain_segments(context: QueryContext, segments: Sequence[Segment], wanted:
     The partial result has no rows; its `explain` is a list of groups of segments:
       segments, names: how many, and up to explain.groups.NAMES_SHOWN_MAX of them;
       docs: [least, most] of one segment;
-      pruned: {rule, why}, for min and max also values: {column: [least, most] of each named segment}; or else
+      pruned: {rule, why}, for the rule `min and max` also values: {column: [least, most] of each named segment}; or else
       operator: what is done with the docs (operators.py); toRead: [least, most] docs of one segment that are looked at;
       filter, selects: how it is answered (access.py), and whether it selects nothing, some or everything; absent without filter.
 
@@ -55,7 +62,7 @@ def _planned(context: QueryContext, wanted: Sequence[Segment], control: QueryCon
         control.check()
         if notes.facts is not None and notes.facts.prune[number]:
             assert explainer is not None
-            groups.append(_group(segment) | {"pruned": _by_min_max(segment, explainer.who_prunes(number))})
+            groups.append(_group(segment) | {"pruned": _by_values(segment, explainer.who_prunes(number))})
             continue
         to_read = int(notes.docs_to_read[number])
         group = _group(segment) | {"operator": operator, "toRead": [to_read, to_read]}
@@ -75,9 +82,15 @@ def _pruned(segment: Segment, rule: str, why: str) -> Finding:
     return _group(segment) | {"pruned": {"rule": rule, "why": why}}
 
 
-def _by_min_max(segment: Segment, pruners: list[Finding]) -> Finding:
-    names = list(dict.fromkeys(pruner["column"] for pruner in pruners))
-    found: Finding = {"rule": MIN_MAX, "why": " and ".join(pruner["predicate"] for pruner in pruners) + " lies outside the values of the segment"}
+def _by_values(segment: Segment, pruners: list[Finding]) -> Finding:
+    rules = [_OF_RULE[pruner["rule"]] for pruner in pruners]
+    reasons = [f"{pruner['predicate']} {_WHY[rule]}" for pruner, rule in zip(pruners, rules, strict=True)]
+    if len(set(rules)) == 1:
+        reasons = [f"{' and '.join(pruner['predicate'] for pruner in pruners)} {_WHY[rules[0]]}"]
+    found: Finding = {"rule": " and ".join(dict.fromkeys(rules)), "why": "; ".join(reasons)}
+    names = list(dict.fromkeys(pruner["column"] for pruner, rule in zip(pruners, rules, strict=True) if rule == MIN_MAX))
+    if not names:
+        return found
     return found | {"values": {name: [[_shown(segment.column(name).min_value), _shown(segment.column(name).max_value)]] for name in names}}
 
 

@@ -19,6 +19,7 @@ from pinotpy.kernels.hash_set import float_words, hash_set
 from pinotpy.kernels.legs import LEG_ALWAYS, LEG_NEVER, LEG_RUN
 from pinotpy.query.columns import ColumnMetas
 from pinotpy.query.control import QueryControl
+from pinotpy.query.filter.pruning import BY_MIN_MAX, NOT_PRUNED, excluded_by
 from pinotpy.query.filter.text_match import matching_docs
 from pinotpy.query.filter.texts import dictionary_matches, raw_matches
 from pinotpy.query.predicate import FixedMembers, FixedRange, Leg, Nothing, NullTest, Test, TextSearch, TextTest, VarMembers, VarRange
@@ -37,7 +38,7 @@ class ResolvedLeg:
     """A leg in every segment; arrays of shape (num_segments,) unless said otherwise.
 
     mode: LEG_*; function, flags and tests (num_segments, 4) make the instruction where mode is LEG_RUN.
-    prune: segments that min and max exclude.
+    prune: segments that are left out before anything is read; rule: by what (pruning.BY_*).
     docs: (num_segments, 2) the run of docs that the positive test selects, where `sorted` is set.
     ids: (num_segments, 2) the id range of the positive test, where `ranged` is set.
     members, spans: elsewhere the ids of segment s are members[spans[s, 0] : spans[s, 1]].
@@ -52,6 +53,7 @@ class ResolvedLeg:
     flags: Words
     tests: Words
     prune: NDArray[np.bool_]
+    rule: NDArray[np.int8]
     docs: Words
     sorted: NDArray[np.bool_]
     ids: Words
@@ -106,6 +108,7 @@ def resolve_leg(leg: Leg, metas: ColumnMetas, control: QueryControl, *, null_han
         flags=np.full(n, abi.I_SCAN_LEG, np.int64),
         tests=np.zeros((n, 4), np.int64),
         prune=np.zeros(n, np.bool_),
+        rule=np.zeros(n, np.int8),
         docs=np.zeros((n, 2), np.int64),
         sorted=np.zeros(n, np.bool_),
         ids=np.zeros((n, 2), np.int64),
@@ -126,8 +129,11 @@ def resolve_leg(leg: Leg, metas: ColumnMetas, control: QueryControl, *, null_han
     elif isinstance(leg.test, TextSearch):
         _in_text_indexes(resolved, metas)
     else:
-        encoded = np.flatnonzero(words[:, abi.M_CARDINALITY] >= 0)
-        raw = np.flatnonzero(words[:, abi.M_CARDINALITY] < 0)
+        resolved.rule = excluded_by(leg.test, leg.column, metas)
+        excluded = resolved.rule != NOT_PRUNED
+        resolved.mode[excluded] = LEG_NEVER
+        encoded = np.flatnonzero((words[:, abi.M_CARDINALITY] >= 0) & ~excluded)
+        raw = np.flatnonzero((words[:, abi.M_CARDINALITY] < 0) & ~excluded)
         if len(encoded):
             _on_dictionaries(resolved, metas, words, encoded, control)
         if len(raw):
@@ -139,6 +145,11 @@ def resolve_leg(leg: Leg, metas: ColumnMetas, control: QueryControl, *, null_han
         resolved.mode[known] = LEG_NEVER + LEG_ALWAYS - resolved.mode[known]
         resolved.selectivity = 1 - resolved.selectivity
     resolved.prune &= leg.prunes
+    resolved.rule[resolved.prune] = BY_MIN_MAX
+    if leg.negated:
+        # What no value passes every value of the segment's docs fails: nothing is excluded.
+        resolved.rule[:] = NOT_PRUNED
+    resolved.prune |= resolved.rule != NOT_PRUNED
     return resolved
 
 

@@ -43,11 +43,13 @@ Resolved = Union[ResolvedAll, ResolvedAny, ResolvedLeg, ComputedLeg]
 
 @dataclass(slots=True)
 class Known:
-    """Per segment: the filter selects nothing, selects everything, is excluded by min and max."""
+    """Per segment: the filter selects nothing, selects everything, excludes the segment before anything is read, and by which
+    rule (pruning.BY_*)."""
 
     never: Flags
     always: Flags
     prune: Flags
+    rule: NDArray[np.int8]
 
 
 def resolve_tree(node: Node, context: QueryContext, metas: ColumnMetas, control: QueryControl) -> Resolved:
@@ -84,19 +86,28 @@ def _rank(node: Resolved) -> float:
 def known(node: Resolved, num_segments: int, metas: ColumnMetas) -> Known:
     """What is known of the filter in every segment before any doc is read."""
     if isinstance(node, ResolvedLeg):
-        return Known(node.never, node.always(metas.of(node.leg.column)), node.prune)
+        return Known(node.never, node.always(metas.of(node.leg.column)), node.prune, node.rule)
     if isinstance(node, ComputedLeg):
         nowhere = np.zeros(num_segments, np.bool_)
-        return Known(nowhere, nowhere, nowhere)
+        return Known(nowhere, nowhere, nowhere, nowhere.view(np.int8))
     parts = [known(child, num_segments, metas) for child in node.children]
     nothing, everything = np.zeros(num_segments, np.bool_), np.ones(num_segments, np.bool_)
     if isinstance(node, ResolvedAll):
         never = np.logical_or.reduce([part.never for part in parts], initial=False) | nothing
         always = np.logical_and.reduce([part.always for part in parts], initial=True) & everything
-        return Known(never, always, np.logical_or.reduce([part.prune for part in parts], initial=False) | nothing)
+        return Known(never, always, np.logical_or.reduce([part.prune for part in parts], initial=False) | nothing, _first_rule(parts, num_segments))
     never = np.logical_and.reduce([part.never for part in parts], initial=True) & everything
     always = np.logical_or.reduce([part.always for part in parts], initial=False) | nothing
-    return Known(never, always, np.logical_and.reduce([part.prune for part in parts], initial=True) & everything)
+    prune = np.logical_and.reduce([part.prune for part in parts], initial=True) & everything
+    return Known(never, always, prune, np.where(prune, _first_rule(parts, num_segments), 0).astype(np.int8))
+
+
+def _first_rule(parts: list[Known], num_segments: int) -> NDArray[np.int8]:
+    """The rule of the first part that has one."""
+    found = np.zeros(num_segments, np.int8)
+    for part in reversed(parts):
+        found[part.rule != 0] = part.rule[part.rule != 0]
+    return found
 
 
 def conjuncts(node: Resolved) -> list[Resolved]:

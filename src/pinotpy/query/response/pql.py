@@ -94,6 +94,8 @@ def write(shown: dict[str, Any] | None, envelope: Envelope) -> bytes:
         "requestId": envelope.request_id,
         "numSegmentsPrunedByBroker": envelope.num_segments_pruned_by_broker,
         "numSegmentsPrunedByServer": statistics.num_segments_pruned,
+        "numSegmentsPrunedByBloomFilter": statistics.num_segments_pruned_by_bloom_filter,
+        "numSegmentsPrunedByPartition": statistics.num_segments_pruned_by_partition,
     }
     return orjson.dumps(body, option=orjson.OPT_SERIALIZE_NUMPY)
 

@@ -106,6 +106,8 @@ def write(shown: dict[str, Any] | None, envelope: Envelope) -> bytes:
         "rlsFiltersApplied": False,
         "groupsTrimmed": False,
         **envelope.exactness(),
+        "numSegmentsPrunedByBloomFilter": statistics.num_segments_pruned_by_bloom_filter,
+        "numSegmentsPrunedByPartition": statistics.num_segments_pruned_by_partition,
     }
     if explained is not None:
         body["explain"] = explained.as_json()
