@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pinotpy.kernels.bloom import hash_texts, hash_words, set_bits
 from pinotpy.segment import layout
-from pinotpy.segment.buffers import BufferWriter, Wrong
+from pinotpy.segment.buffers import BufferSink, Wrong
 from pinotpy.segment.metadata import BufferEntry
 
 BLOCK_BYTES: Final = 32
@@ -23,7 +23,7 @@ _BITS_OF_A_VALUE: Final = 8
 Stored = int | float | bytes
 
 
-def write_bloom_filter(writer: BufferWriter, values: NDArray[Any] | pa.Array | pa.ChunkedArray, fpp: float, max_bytes: int) -> list[BufferEntry]:
+def write_bloom_filter(writer: BufferSink, values: NDArray[Any] | pa.Array | pa.ChunkedArray, fpp: float, max_bytes: int) -> list[BufferEntry]:
     """Of stored values, which may repeat: a numpy array, or binary or large_binary without nulls.
 
     fpp: rate of values that the filter holds by mistake; max_bytes: largest size, which lets the rate grow; 0 = no limit.
