@@ -169,6 +169,13 @@ class ServerSettings(ProcessSettings):
         unit="bytes",
         ge=0,
     )
+    decoded_columns_max_bytes: Size = setting(
+        1 * GIB,
+        "pinot.server.query.decodedColumns.maxBytes",
+        about="Memory for compressed and fixed-bit columns as kernels read them; what was not used for longest goes first.",
+        unit="bytes",
+        ge=0,
+    )
     response_bytes_max: Size = setting(256 * MIB, "pinot.server.grpc.maxResponseBytes", about="Longest answer.", unit="bytes", ge=1_024, le=2 * GIB - 1)
     transition_threads: WholeNumber = setting(4, "pinot.server.helix.transition.threads", about="Segments that are loaded or dropped at once.", ge=1, le=256)
     download_timeout_ms: WholeNumber = setting(

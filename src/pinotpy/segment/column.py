@@ -65,9 +65,13 @@ class ImmutableColumn:
         assert self.dictionary is not None, f"column '{self.name}' is raw"
         if self.metadata.encoding == DICTIONARY_ENCODING:
             return self._buffers.view(layout.FORWARD, np.dtype(f"<u{self.metadata.width}"))
-        ids = np.empty(self.num_values, np.uint32)
-        unpack(self._buffers.view(layout.FORWARD, np.uint32), self.metadata.width, 0, ids)
-        return ids.astype(id_dtype(self.cardinality), copy=False)
+
+        def unpacked() -> NDArray[Any]:
+            ids = np.empty(self.num_values, np.uint32)
+            unpack(self._buffers.view(layout.FORWARD, np.uint32), self.metadata.width, 0, ids)
+            return ids.astype(id_dtype(self.cardinality), copy=False)
+
+        return DECODED.get((self._segment_id, self.name, layout.FORWARD), unpacked)
 
     def raw_values(self) -> NDArray[Any] | pa.Array:
         """Fixed types: an array; VAR: Arrow large_binary (int64 offsets). Shape (num_values,).
@@ -133,7 +137,7 @@ class ImmutableColumn:
             # A CRC costs a hundredth of decompression, and tells damage that decompresses to other values.
             for kind in (layout.FORWARD_CHUNKS, layout.FORWARD):
                 self._buffers.check(kind)
-            return decompress_chunks(forward, table, plain_bytes, chunk_bytes, codec, file, self.name)
+            return decompress_chunks(forward, table, plain_bytes, chunk_bytes, codec, self.metadata.width, file, self.name)
 
         return DECODED.get((self._segment_id, self.name, layout.FORWARD), decode)
 

@@ -10,11 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from pinotpy.data_types import StoredType
 from pinotpy.kernels.packing import bit_width, pack
 from pinotpy.segment import layout
 from pinotpy.segment.arrow_values import ColumnValues, column_values
 from pinotpy.segment.buffers import BufferSink
-from pinotpy.segment.chunk_codec import CHUNK_BYTES, compress_chunks
+from pinotpy.segment.chunk_codec import CHUNK_BYTES, DELTA, compress_chunks
 from pinotpy.segment.dictionary_encode import Encoded, encode_bytes, encode_fixed
 from pinotpy.segment.index.bloom import write_bloom_filter
 from pinotpy.segment.index.inverted import write_inverted_index
@@ -138,11 +139,18 @@ class _Encoder:
         return [self.writer.append(layout.DICTIONARY, *parts), self.writer.append(layout.DICTIONARY_OFFSETS, offsets.astype(np.int32))]
 
     def _forward_buffers(self, *parts: NDArray[np.uint8]) -> list[BufferEntry]:
-        if self.indexing.codec is None:
+        codec = self._codec
+        if codec is None:
             return [self.writer.append(layout.FORWARD, *parts)]
         plain = parts[0] if len(parts) == 1 else np.concatenate([np.zeros(0, np.uint8), *parts])
-        stored, table = compress_chunks(plain, self.indexing.codec)
+        stored, table = compress_chunks(plain, codec, self.spec.data_type.stored.numpy.itemsize if codec == DELTA else 1)
         return [self.writer.append(layout.FORWARD, stored), self.writer.append(layout.FORWARD_CHUNKS, table)]
+
+    @property
+    def _codec(self) -> str | None:
+        # DELTA is of whole numbers; of other values it is the nearest codec.
+        is_delta = self.indexing.codec == DELTA and self.spec.data_type.stored not in (StoredType.INT, StoredType.LONG)
+        return "LZ4" if is_delta else self.indexing.codec
 
     def _row_buffers(self) -> list[BufferEntry]:
         buffers = []
@@ -178,7 +186,7 @@ class _Encoder:
         longest: int,
     ) -> ColumnMetadata:
         lengths = None if self.values.mv_offsets is None else np.diff(self.values.mv_offsets.astype(np.int64))
-        codec = self.indexing.codec if encoding == RAW_ENCODING else None
+        codec = self._codec if encoding == RAW_ENCODING else None
         return ColumnMetadata(
             name=self.spec.name,
             data_type=self.spec.data_type,

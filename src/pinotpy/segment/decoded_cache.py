@@ -1,4 +1,4 @@
-"""Decompressed columns, and the checked offsets of their values, under a byte budget, least recently used out first.
+"""Decompressed and unpacked columns, and the checked offsets of their values, under a byte budget, least recently used out first.
 
 Who got an array keeps it alive by holding it: eviction only forgets, so no reader ever sees freed memory.
 """

@@ -24,8 +24,8 @@ _CODECS: Final[dict[CompressionCodec, str | None]] = {
     CompressionCodec.SNAPPY: "SNAPPY",
     CompressionCodec.GZIP: "ZSTANDARD",
     CompressionCodec.CLP: "ZSTANDARD",
-    CompressionCodec.DELTA: "LZ4",
-    CompressionCodec.DELTADELTA: "LZ4",
+    CompressionCodec.DELTA: "DELTA",
+    CompressionCodec.DELTADELTA: "DELTA",
     CompressionCodec.MV_ENTRY_DICT: "LZ4",
 }
 
@@ -37,7 +37,7 @@ class ColumnIndexing:
     Attributes:
         dictionary: sorted dictionary and dict ids; else raw values.
         packed: dict ids fixed-bit instead of byte-aligned.
-        codec: raw values in compressed chunks (LZ4, ZSTANDARD, SNAPPY); without effect on a dictionary column, as in Pinot.
+        codec: raw values in compressed chunks (LZ4, ZSTANDARD, SNAPPY, DELTA); without effect on a dictionary column, as in Pinot.
         inverted: inverted index (needs the dictionary; a sorted column has one for free).
         text: text index, for TEXT_MATCH; over a dictionary or raw values.
         bloom_fpp: rate of false positives of the bloom filter; 0 = no filter. bloom_max_bytes: its largest size, 0 = no limit.

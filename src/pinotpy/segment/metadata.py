@@ -67,7 +67,7 @@ class ColumnMetadata:
     num_nulls: int
     max_values_per_doc: int
     longest_bytes: int  # of one VAR value, else the width of the stored type
-    codec: str | None  # LZ4, ZSTANDARD, SNAPPY: raw values in compressed chunks
+    codec: str | None  # LZ4, ZSTANDARD, SNAPPY, DELTA: raw values in compressed chunks
     chunk_bytes: int  # decompressed size of all chunks but the last; 0 without codec
     partition: PartitionMetadata | None
     buffers: tuple[BufferEntry, ...]
@@ -279,8 +279,8 @@ class _Reader:
         # A dictionary holds only values that occur, or the default alone in a segment without rows.
         cardinality_range = (-1, -1) if encoding == RAW_ENCODING else (min(1, num_values), max(1, num_values))
         codec = item.get("codec")
-        if codec is not None and codec not in ("LZ4", "ZSTANDARD", "SNAPPY"):
-            raise self._corrupt(f"{path}.codec", "LZ4|ZSTANDARD|SNAPPY|null", str(codec)[:40])
+        if codec is not None and codec not in ("LZ4", "ZSTANDARD", "SNAPPY", "DELTA"):
+            raise self._corrupt(f"{path}.codec", "LZ4|ZSTANDARD|SNAPPY|DELTA|null", str(codec)[:40])
         return ColumnMetadata(
             name=self._text(item, "name", path),
             data_type=data_type,

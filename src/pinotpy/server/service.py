@@ -26,6 +26,7 @@ from pinotpy.names import instance_id
 from pinotpy.query import execute
 from pinotpy.rpc.security import RpcSecurity
 from pinotpy.rpc.server import RpcServer
+from pinotpy.segment.decoded_cache import DECODED
 from pinotpy.segment.global_ids.cache import GlobalDictionaries
 from pinotpy.segment.tar_stream import ArchiveLimits
 from pinotpy.server.api import tables
@@ -73,6 +74,7 @@ class ServerParts:
         self._participant: Participant | None = None
         self._catch_up: CatchUp | None = None
         self._dictionaries = GlobalDictionaries(settings.global_dictionary_max_bytes)
+        DECODED.set_budget(settings.decoded_columns_max_bytes)
         self._queries = self._query_service()
 
     def parts(self) -> list[Part]:

@@ -17,7 +17,7 @@ from pinotpy.config.table import TableConfig
 from pinotpy.errors import SegmentCorruptError
 from pinotpy.segment import layout
 from pinotpy.segment.builder import build_segment
-from pinotpy.segment.chunk_codec import CHUNK_BYTES, CODECS, compress_chunks, decompress_chunks
+from pinotpy.segment.chunk_codec import CHUNK_BYTES, CODECS, DELTA, compress_chunks, decompress_chunks
 from pinotpy.segment.immutable import ImmutableSegment, load_segment
 
 NUM_DOCS = 6_000
@@ -99,14 +99,14 @@ def test_what_was_decoded_stays_right_when_the_file_is_damaged_later(folder: Pat
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_a_chunk_of_garbage_or_of_another_length_is_no_foreign_error(codec: str) -> None:
-    plain = np.frombuffer(b"0123456789" * 20_000, np.uint8)
-    stored, table = compress_chunks(plain, codec)
+    plain = np.frombuffer(b"0123456789" * 20_000, np.uint8) if codec != DELTA else np.arange(25_000).view(np.uint8)
+    stored, table = compress_chunks(plain, codec, 8)
     rng = np.random.default_rng(5)
     for _ in range(200):
         damaged = stored.copy()
         at = int(rng.integers(0, len(stored) - 8))
         damaged[at : at + 8] = rng.integers(0, 256, 8)
         try:
-            decompress_chunks(damaged, table, len(plain), CHUNK_BYTES, codec, "here/columns", "c")
+            decompress_chunks(damaged, table, len(plain), CHUNK_BYTES, codec, 8, "here/columns", "c")
         except SegmentCorruptError as error:
             assert "column 'c'" in error.message and "here/columns" in error.message

@@ -25,7 +25,7 @@ from pinotpy.segment.column import ImmutableColumn
 from pinotpy.segment.immutable import ImmutableSegment, load_segment
 
 TYPES = [data_type for data_type in DataType if data_type is not DataType.MAP]
-WAYS = ["dictionary", "packed", "raw", "LZ4", "ZSTANDARD", "SNAPPY"]
+WAYS = ["dictionary", "packed", "raw", "LZ4", "ZSTANDARD", "SNAPPY", "DELTA"]
 
 
 def random_value(rng: random.Random, data_type: DataType) -> Any:
