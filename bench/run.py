@@ -1,188 +1,115 @@
-"""`make bench`: the suite through broker and server, and in DuckDB, in one interleaved run; results as JSON.
+"""`make bench`: speed side by side with DuckDB, chdb and polars; results as JSON with machine, versions and every single time.
 
-Both get 2 threads, warm caches and new literals in every repetition. The time of pinotpy is the whole path: HTTP request
-to parsed JSON answer over a kept connection. Answers are compared on every repetition; a difference ends the run.
+Suites of queries, HTTP to answer, two threads for every engine, interleaved, medians; answers are compared every time:
+  ssb       the 13 queries of the Star Schema Benchmark over its flattened table
+  own       27 of our own: raw texts, patterns, arithmetic, long selections, many groups, distinct counts, percentiles, multi-values, nulls
+  study     17 queries that Apache Pinot was measured with elsewhere
+  ads       16 in PQL, a short look
+
+Several suites, separated by commas, go into one file; `ssb,own` is the suite that README quotes.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import math
-import random
-import statistics
-import sys
+import os
 import tempfile
 import time
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-import duckdb
-import pyarrow as pa
-
-from bench.data import SCHEMA, TABLE_CONFIG, chunk
-from bench.http import Connection
 from bench.machine import commit_name, machine
-from bench.queries import SUITE
-from pinotpy.cli.local_cluster import LocalCluster
-from pinotpy.client.controller import ControllerClient
-from pinotpy.config.schema import Schema
-from pinotpy.config.table import TableConfig
-from pinotpy.segment.archive import pack_segment
-from pinotpy.segment.builder import build_segment
+from bench.measure import geometric_means, measure, peers_of
+from bench.ours import InProcess, Ours, OverHttp, segment_directories
+from bench.peers import ENGINES
+from bench.suites import SUITES
+from bench.tables import TABLES
+from bench.tables.table import say
 
-THREADS = 2
+DEFAULT_DATA_DIR: Final = Path(tempfile.gettempdir()) / "pinotpy-bench"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=10_000_000, help="rows of the table")
-    parser.add_argument("--repetitions", type=int, default=7, help="timed repetitions of every query")
-    parser.add_argument("--out", type=Path, default=None, help="where the JSON goes (default bench/results/<commit>.json)")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--suite", default="ssb,own", help=f"one or several of {', '.join(RUNNERS)} (default: %(default)s)")
+    parser.add_argument("--rows", type=int, default=10_000_000, help="rows of the tables (default: %(default)s)")
+    parser.add_argument("--repetitions", type=int, default=7, help="timed repetitions of every query (default: %(default)s)")
+    parser.add_argument("--peers", default=",".join(ENGINES), help="engines to compare with, '' for none (default: %(default)s)")
+    parser.add_argument("--in-process", action="store_true", help="ask the engine without broker and server")
+    parser.add_argument("--data-dir", type=Path, default=DEFAULT_DATA_DIR, help="where generated tables are kept for the next run (default: %(default)s)")
+    parser.add_argument("--out", type=Path, default=None, help="where the JSON goes (default bench/results/<suites>-<rows>.json)")
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="pinotpy-bench-") as scratch:
-        result = run(Path(scratch), arguments.rows, arguments.repetitions)
-    out = arguments.out or Path(__file__).parent / "results" / f"{result['commit']}.json"
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(json.dumps(result, indent=1) + "\n")
-    print(f"geometric mean of DuckDB's time over ours: {result['geometric_mean']:.2f}; written to {out}")
-
-
-def run(scratch: Path, rows: int, repetitions: int) -> dict[str, Any]:
-    """Load both, run all, return the result document."""
-    cluster = LocalCluster(scratch / "cluster")
-    try:
-        broker_url, build_s = _load_pinotpy(cluster, scratch, rows)
-        peer = _load_duckdb(scratch, rows)
-        lines = _measure(broker_url, peer, repetitions)
-    finally:
-        cluster.stop_all()
-    ratios = [line["ratio"] for line in lines if line["name"] != "q01_count"]
-    return {
+    suites = arguments.suite.split(",")
+    unknown = [name for name in suites if name not in RUNNERS]
+    if unknown:
+        parser.error(f"no suite {unknown[0]!r}: expected some of {', '.join(RUNNERS)}")
+    started = time.perf_counter()
+    result: dict[str, Any] = {
         "commit": commit_name(),
         "machine": machine(),
-        "versions": {name: version(name) for name in ("duckdb", "numba", "numpy", "pyarrow")},
-        "rows": rows,
-        "repetitions": repetitions,
-        "threads": THREADS,
-        "build_s": round(build_s, 2),
-        "geometric_mean": math.exp(statistics.fmean(map(math.log, ratios))),
-        "note": "ratio = DuckDB's median / ours (HTTP to answer); the mean leaves q01 (metadata) out",
-        "queries": lines,
+        "versions": {name: version(name) for name in ("numba", "numpy", "pyarrow")},
+        "load_before": os.getloadavg()[0],
+        "rows": arguments.rows,
+        "repetitions": arguments.repetitions,
+        "threads": 2,
+        "path": "in process" if arguments.in_process else "HTTP to answer",
+        "suites": {},
     }
+    for name in suites:
+        result["suites"][name] = RUNNERS[name](name, arguments)
+    queried = [result["suites"][name] for name in suites if name in SUITES]
+    if len(queried) > 1:
+        result["geometric_mean"] = geometric_means([line["ratio"] for suite in queried for line in suite["queries"]])
+    result["load_after"], result["took_s"] = os.getloadavg()[0], round(time.perf_counter() - started, 1)
+    out = arguments.out or Path(__file__).parent / "results" / f"{'-'.join(suites)}-{arguments.rows}.json"
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(json.dumps(result, indent=1) + "\n")
+    for name in suites:
+        _report(name, result["suites"][name])
+    if "geometric_mean" in result:
+        print(f"together: {result['geometric_mean']}")
+    say(f"written to {out} after {result['took_s']} s")
 
 
-def _load_pinotpy(cluster: LocalCluster, scratch: Path, rows: int) -> tuple[str, float]:
-    zookeeper = cluster.start("zookeeper", "start-zookeeper", "--zk-port", "0", "--data-dir", str(scratch / "zk"))
-    address = zookeeper.ready["address"]
-    common = ("--zk-address", address, "--cluster-name", "Bench")
-    controller = cluster.start("controller", "start-controller", *common, "--controller-port", "0", "--data-dir", str(scratch / "controller"))
-    broker = cluster.launch("broker", "start-broker", *common, "--broker-port", "0")
-    server = cluster.launch("server", "start-server", *common, "--server-port", "0", "--server-admin-port", "0", "--data-dir", str(scratch / "server"))
-    cluster.wait_ready(broker, server)
-    client = ControllerClient(controller.ready["url"])
-    schema, table = Schema.from_json(SCHEMA), TableConfig.from_json(TABLE_CONFIG)
-    client.add_schema(SCHEMA)
-    client.add_table(TABLE_CONFIG)
-    num_chunks = max(1, rows // 1_000_000)
-    build_s = 0.0
-    for number in range(num_chunks):
-        batch = chunk(number, num_chunks, rows // num_chunks)
-        start = time.perf_counter()
-        name = f"ads_{number:03d}"
-        build_segment(schema, table, [batch], scratch / "segments", name, raw_table_name="ads")
-        build_s += time.perf_counter() - start
-        archive = scratch / f"{name}.tar.gz"
-        pack_segment(scratch / "segments" / name, archive)
-        client.upload_segment(archive, "ads")
-        archive.unlink()
-        print(f"\rsegment {number + 1} of {num_chunks}", end="", file=sys.stderr)
-    print(file=sys.stderr)
-    client.wait_until_online("ads", timeout_s=300)
-    return broker.ready["url"], build_s
-
-
-def _load_duckdb(scratch: Path, rows: int) -> duckdb.DuckDBPyConnection:
-    peer = duckdb.connect(str(scratch / "peer.duckdb"))
-    peer.execute(f"SET threads = {THREADS}")
-    num_chunks = max(1, rows // 1_000_000)
-    for number in range(num_chunks):
-        batch = pa.Table.from_batches([chunk(number, num_chunks, rows // num_chunks)])
-        peer.register("batch", batch)
-        peer.execute("CREATE TABLE ads AS SELECT * FROM batch" if number == 0 else "INSERT INTO ads SELECT * FROM batch")
-        peer.unregister("batch")
-    peer.execute("CHECKPOINT")
-    return peer
-
-
-def _measure(broker_url: str, peer: duckdb.DuckDBPyConnection, repetitions: int) -> list[dict[str, Any]]:
-    http = Connection(broker_url)
-    times: dict[str, tuple[list[float], list[float]]] = {query.name: ([], []) for query in SUITE}
-    for repetition in range(repetitions + 2):  # two rounds to warm both up
-        for query in SUITE:
-            pql, sql = query.texts(random.Random(f"{query.name} {repetition}"))
-            start = time.perf_counter()
-            answer = http.post("/query", {"pql": pql, "queryOptions": "preserveType=true;timeoutMs=60000"})
-            ours = time.perf_counter() - start
-            start = time.perf_counter()
-            expected = peer.execute(sql).fetchall()
-            theirs = time.perf_counter() - start
-            _compare(query.name, answer, expected)
-            if repetition >= 2:
-                times[query.name][0].append(ours * 1000)
-                times[query.name][1].append(theirs * 1000)
-    lines = []
-    for name, (ours_ms, theirs_ms) in times.items():
-        mine, peers = statistics.median(ours_ms), statistics.median(theirs_ms)
-        lines.append(
-            {
-                "name": name,
-                "pinotpy_ms": round(mine, 2),
-                "duckdb_ms": round(peers, 2),
-                "pinotpy_min_ms": round(min(ours_ms), 2),
-                "ratio": round(peers / mine, 3),
-            }
-        )
-        print(f"{name:18s} {mine:9.2f} ms   duckdb {peers:9.2f} ms   ratio {peers / mine:6.2f}")
-    return lines
-
-
-def _compare(name: str, answer: dict[str, Any], expected: list[tuple[Any, ...]]) -> None:
-    if answer.get("exceptions"):
-        raise SystemExit(f"{name}: {answer['exceptions']}")
-    if "selectionResults" in answer:
-        got = [tuple(row) for row in answer["selectionResults"]["results"]]
-    elif "groupByResult" in answer["aggregationResults"][0]:
-        rows: dict[tuple[str, ...], list[Any]] = {}
-        for aggregation in answer["aggregationResults"]:
-            for group in aggregation["groupByResult"]:
-                rows.setdefault(tuple(group["group"]), []).append(group["value"])
-        got = [(*group, *values) for group, values in rows.items()]
-    else:
-        got = [tuple(a["value"] for a in answer["aggregationResults"])]
-    ours, theirs = _sorted(got), _sorted(expected)
-    if len(ours) != len(theirs) or not all(_same(a, b) for x, y in zip(ours, theirs, strict=True) for a, b in zip(x, y, strict=True)):
-        raise SystemExit(f"{name}: answers differ\n ours   {ours[:3]}\n duckdb {theirs[:3]}")
-
-
-def _sorted(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """Rows with numbers as numbers, in one order; sums of doubles count with 6 digits in it."""
-
-    def cell(value: Any) -> Any:
-        if value is None:
-            return 0.0  # PQL has no null: a sum of nothing is 0
+def _queries(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
+    """One of the suites of queries."""
+    suite = SUITES[name]
+    table = TABLES[suite.table]
+    directories = segment_directories(table, arguments.rows, arguments.data_dir)
+    with tempfile.TemporaryDirectory(prefix="pinotpy-bench-", dir=arguments.data_dir) as scratch:
+        ours: Ours
+        if arguments.in_process:
+            ours = InProcess(table, directories)
+        else:
+            ours = OverHttp(Path(scratch))
+        peers = []
         try:
-            return float(value)
-        except ValueError:
-            return str(value)
+            if isinstance(ours, OverHttp):
+                ours.load(table, directories)
+            peers = peers_of([engine for engine in arguments.peers.split(",") if engine], suite, arguments.rows, arguments.data_dir)
+            result = measure(suite, ours, peers, arguments.repetitions)
+            result["peers"] = {peer.engine: peer.facts for peer in peers}
+            return result
+        finally:
+            for peer in peers:
+                peer.close()
+            ours.close()
 
-    typed = [tuple(cell(value) for value in row) for row in rows]
-    return sorted(typed, key=lambda row: tuple(f"{v:.6g}" if isinstance(v, float) else v for v in row))
+
+def _report(name: str, result: dict[str, Any]) -> None:
+    if name not in SUITES:
+        return
+    print(f"{name}: {result['geometric_mean']}")
+    for line in result["queries"]:
+        medians = "  ".join(f"{engine} {median:9.2f}" for engine, median in line["median_ms"].items())
+        best = f"  ratio to the best ({line['best_peer']}) {line['ratio'][line['best_peer']]:6.2f}" if "best_peer" in line else ""
+        print(f"  {line['name']:26s} {medians}{best}")
 
 
-def _same(a: Any, b: Any) -> bool:
-    return math.isclose(a, b, rel_tol=1e-9) if isinstance(a, float) and isinstance(b, float) else a == b
+RUNNERS: Final[dict[str, Callable[[str, argparse.Namespace], dict[str, Any]]]] = dict.fromkeys(SUITES, _queries)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,95 @@
+"""A suite, interleaved: every repetition asks every engine each query with the same new literals, and compares the answers."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from bench.compare import require_same
+from bench.ours import Ours, ask
+from bench.peers import Peer, can_answer
+from bench.suites import Suite
+from bench.tables.table import say
+
+TRIALS: Final = 2  # rounds before the timed ones: caches, and polars' choice of its engine
+OVER_MS: Final = 5.0
+
+
+def measure(suite: Suite, ours: Ours, peers: Sequence[Peer], repetitions: int) -> dict[str, Any]:
+    """Every time of every engine in ms by query, medians, ratios and geometric means.
+
+    SystemExit: an engine failed, or two engines gave different answers.
+    """
+    times: dict[str, dict[str, list[float]]] = {query.name: {} for query in suite.queries}
+    for repetition in range(TRIALS + repetitions):
+        trial = repetition < TRIALS
+        say(f"{suite.name}: {'trial' if trial else 'repetition'} {repetition + 1 if trial else repetition - TRIALS + 1} of {TRIALS if trial else repetitions}")
+        for query in suite.queries:
+            parameters = query.drawn(repetition)
+            took_ms, rows = ask(ours, query, parameters)
+            found = {"pinotpy": took_ms}
+            for peer in peers:
+                if can_answer(peer.engine, query):
+                    found[peer.engine], others = peer.ask(suite, query, parameters, trial=trial)
+                    require_same(query, "pinotpy", rows, peer.engine, others)
+            if not trial:
+                for engine, one in found.items():
+                    times[query.name].setdefault(engine, []).append(round(one, 4))
+    lines = [_line(suite, name, by_engine) for name, by_engine in times.items()]
+    return {"table": suite.table, "queries": lines} | summary(suite, lines)
+
+
+def _line(suite: Suite, name: str, times_ms: dict[str, list[float]]) -> dict[str, Any]:
+    medians = {engine: statistics.median(times) for engine, times in times_ms.items()}
+    peers = best_of_variants({engine: median for engine, median in medians.items() if engine != "pinotpy"})
+    line: dict[str, Any] = {"name": name, "median_ms": {engine: round(median, 3) for engine, median in medians.items()}}
+    line["ratio"] = {peer: round(median / medians["pinotpy"], 3) for peer, median in peers.items()}
+    if peers:
+        best = min(peers, key=peers.__getitem__)
+        line["best_peer"] = best
+        # The bar is for queries that take long enough for a person to notice: over 5 ms in the best peer or here.
+        line["is_over_5_ms"] = max(medians["pinotpy"], peers[best]) > OVER_MS
+    if name in suite.reference_ms:
+        line["pinot_elsewhere_ms"] = suite.reference_ms[name]
+    return line | {"times_ms": times_ms}
+
+
+def best_of_variants(medians: dict[str, float]) -> dict[str, float]:
+    """DuckDB's VARCHAR and ENUM files are one peer: the faster one of each query."""
+    best: dict[str, float] = {}
+    for engine, median in medians.items():
+        peer = engine.partition("_")[0]
+        best[peer] = min(median, best.get(peer, median))
+    return best
+
+
+def summary(suite: Suite, lines: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Geometric means of peer's time over ours, and the queries over 5 ms that are slowest against the best peer."""
+    counted = [line for line in lines if line["name"] not in suite.left_out]
+    slow = {line["name"]: line["ratio"][line["best_peer"]] for line in counted if line.get("is_over_5_ms")}
+    result: dict[str, Any] = {"geometric_mean": geometric_means([line["ratio"] for line in counted])}
+    if slow:
+        result["over_5_ms_least_ratio"] = min(slow.values())
+        result["over_5_ms_below_0.7"] = {name: ratio for name, ratio in sorted(slow.items(), key=lambda item: item[1]) if ratio < 0.7}
+    elsewhere = [line["pinot_elsewhere_ms"] / line["median_ms"]["pinotpy"] for line in counted if "pinot_elsewhere_ms" in line]
+    if elsewhere:
+        result["geometric_mean_pinot_elsewhere"] = round(math.exp(statistics.fmean(map(math.log, elsewhere))), 3)
+    return result
+
+
+def geometric_means(ratios: Sequence[dict[str, float]]) -> dict[str, float]:
+    """By peer, over the queries that it answers."""
+    peers = dict.fromkeys(peer for line in ratios for peer in line)
+    return {peer: round(math.exp(statistics.fmean(math.log(line[peer]) for line in ratios if peer in line)), 3) for peer in peers}
+
+
+def peers_of(engines: Sequence[str], suite: Suite, rows: int, data_dir: Path) -> list[Peer]:
+    """Started one after the other: each may need the memory of its loading."""
+    peers = []
+    for engine in engines:
+        say(f"{suite.name}: loading {engine}")
+        peers.append(Peer(engine, suite.table, rows, data_dir))
+    return peers
