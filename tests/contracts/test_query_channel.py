@@ -1,4 +1,4 @@
-"""The contract of rpc.channel.QueryChannel, run over the in-memory twin and over gRPC on loopback: what a broker may rely
+"""The contract of rpc.channel.QueryChannel, run over the in-memory twin, over gRPC and over frames on loopback: what a broker may rely
 on when a server answers, refuses, breaks, is slow, is full, or speaks another protocol."""
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from pinotpy.errors import (
 from pinotpy.rpc.channel import QueryChannel, ServerAddress
 from pinotpy.rpc.dispatch import Canceller, Dispatcher, Handler
 from pinotpy.rpc.faults import ServerFaultError
+from pinotpy.rpc.frame_channel import FrameChannel
+from pinotpy.rpc.frame_server import FrameServer
 from pinotpy.rpc.grpc_channel import GrpcChannel
 from pinotpy.rpc.memory import MemoryChannel
 from pinotpy.rpc.security import RpcSecurity
@@ -101,10 +103,34 @@ class GrpcWorld:
             self.kill(address)
 
 
-World = MemoryWorld | GrpcWorld
+class FrameWorld:
+    """`quick`: the server answers on the thread that reads (only what never waits may)."""
+
+    def __init__(self) -> None:
+        self.servers: dict[ServerAddress, FrameServer] = {}
+
+    def channel(self, token: str | None = None) -> QueryChannel:
+        return FrameChannel(RpcSecurity(cluster_token=token))
+
+    def serve(self, handler: Handler, cancel: Canceller, *, token: str | None = None, concurrent_max: int = 8) -> ServerAddress:
+        dispatcher = Dispatcher(handler, cancel, cluster_token=token, concurrent_max=concurrent_max)
+        server = FrameServer(dispatcher, host="127.0.0.1", port=0, security=RpcSecurity(cluster_token=token))
+        address = ServerAddress("Server_127.0.0.1_x", "127.0.0.1", 1, frame_port=server.start())
+        self.servers[address] = server
+        return address
+
+    def kill(self, address: ServerAddress) -> None:
+        self.servers.pop(address).stop(0.0)
+
+    def close(self) -> None:
+        for address in list(self.servers):
+            self.kill(address)
 
 
-@pytest.fixture(params=[MemoryWorld, GrpcWorld], ids=["memory", "grpc"])
+World = MemoryWorld | GrpcWorld | FrameWorld
+
+
+@pytest.fixture(params=[MemoryWorld, GrpcWorld, FrameWorld], ids=["memory", "grpc", "frames"])
 def world(request: pytest.FixtureRequest) -> Iterator[World]:
     made: World = request.param()
     yield made

@@ -102,7 +102,10 @@ class ClusterCatalog:
         config: InstanceConfig | None = self._view().instance_configs.get(server)
         if config is None:
             raise ServerUnreachableError(f"server '{server}' is not registered in the cluster", server=server)
-        return ServerAddress(server, config.host, config.port_of("grpcPort") or config.port)
+        features = config.simple_fields.get("queryFeatures", "")
+        return ServerAddress(
+            server, config.host, config.port_of("grpcPort") or config.port, config.port_of("framePort") or None, int(features) if features.isdigit() else 0
+        )
 
     def tables(self) -> list[str]:
         """Names with type of all tables that the cluster has."""

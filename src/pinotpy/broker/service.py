@@ -25,7 +25,9 @@ from pinotpy.cluster.zookeeper import ZooKeeperStore
 from pinotpy.config.settings import BrokerSettings
 from pinotpy.names import instance_id
 from pinotpy.query.partial import PartialResult
+from pinotpy.rpc.frame_channel import FrameChannel
 from pinotpy.rpc.grpc_channel import GrpcChannel
+from pinotpy.rpc.preferring_channel import PreferringChannel
 from pinotpy.rpc.security import RpcSecurity
 from pinotpy.rpc.wire import ServerRequest, encode_request
 from pinotpy.service.assembly import Equipment, run_assembled
@@ -54,7 +56,9 @@ class BrokerParts:
         self._spectator: Spectator | None = None
         self._http: HttpServer | None = None
         self._participant: Participant | None = None
-        self._channel = GrpcChannel(self._security(), answer_max_bytes=settings.server_response_bytes_max)
+        security, answer_max_bytes = self._security(), settings.server_response_bytes_max
+        frames = FrameChannel(security, answer_max_bytes=answer_max_bytes)
+        self._channel = PreferringChannel(frames, GrpcChannel(security, answer_max_bytes=answer_max_bytes))
 
     def parts(self) -> list[Part]:
         return [

@@ -144,6 +144,14 @@ class ServerSettings(ProcessSettings):
 
     host: str = setting("127.0.0.1", "pinot.server.netty.host", "pinotpy.host", about="Address that the server listens on.", min_length=1)
     port: WholeNumber = setting(8098, "pinot.server.netty.port", "pinot.server.grpc.port", about="Query port (gRPC); 0 picks a free one.", ge=0, le=65535)
+    frames: bool = setting(True, "pinot.server.frames.enabled", about="Whether brokers may send queries over plain connections, at a tenth of gRPC's cost.")
+    frame_port: WholeNumber = setting(
+        0,
+        "pinot.server.frames.port",
+        about="Port of these connections; 0 picks a free one, and none where the query port is advertised as another.",
+        ge=0,
+        le=65535,
+    )
     admin_port: WholeNumber = setting(8097, "pinot.server.adminapi.port", about="REST port; 0 picks a free one.", ge=0, le=65535)
     data_dir: Path = setting(Path("pinotpy-data/server/index"), "pinot.server.instance.dataDir", about="Folder of loaded segments.")
     segment_dir: Path | None = setting(

@@ -1,4 +1,8 @@
-"""The QueryChannel door: how a broker calls a server. `grpc_channel.GrpcChannel` is the real one, `memory.MemoryChannel` its twin."""
+"""The QueryChannel door: how a broker calls a server.
+
+`frame_channel.FrameChannel` is the fast way, `grpc_channel.GrpcChannel` the one that every server has, `memory.MemoryChannel`
+their twin; `preferring_channel.PreferringChannel` picks by what a server advertises.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +12,16 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class ServerAddress:
-    """A server instance and where its query port is."""
+    """A server instance and where its query port is.
+
+    frame_port: where it takes frames, None if it does not. features: bits of wire.py that it advertises.
+    """
 
     instance: str
     host: str
     port: int
+    frame_port: int | None = None
+    features: int = 0
 
     def __str__(self) -> str:
         return f"{self.instance} at {f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"

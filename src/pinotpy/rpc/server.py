@@ -13,7 +13,7 @@ from typing import Any
 import grpc
 
 from pinotpy.errors import AccessDeniedError, OutOfCapacityError, PinotError, QueryTimeoutError
-from pinotpy.rpc.dispatch import CONCURRENT_CALLS_MAX, Canceller, Dispatcher, Handler
+from pinotpy.rpc.dispatch import CONCURRENT_CALLS_MAX, Canceller, Dispatcher, Handler, IsQuick
 from pinotpy.rpc.faults import encode_fault
 from pinotpy.rpc.grpc_channel import METADATA_MAX_BYTES, METHOD
 from pinotpy.rpc.security import CLUSTER_TOKEN_KEY, FAULT_KEY, RpcSecurity
@@ -44,15 +44,17 @@ class RpcServer:
         port: int,
         security: RpcSecurity | None = None,
         concurrent_max: int = CONCURRENT_CALLS_MAX,
+        is_quick: IsQuick | None = None,
     ) -> None:
         self.host, self.port = host, port
         self._security = security or RpcSecurity()
-        self._dispatcher = Dispatcher(handler, cancel, cluster_token=self._security.cluster_token, concurrent_max=concurrent_max)
+        # What listens for frames shares it.
+        self.dispatcher = Dispatcher(handler, cancel, cluster_token=self._security.cluster_token, concurrent_max=concurrent_max, is_quick=is_quick)
         threads = concurrent_max + CONTROL_THREADS
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="rpc")
         self._server = grpc.server(
             self._pool,
-            handlers=(_Handlers(self._dispatcher),),
+            handlers=(_Handlers(self.dispatcher),),
             options=[
                 ("grpc.so_reuseport", 0),
                 ("grpc.max_receive_message_length", REQUEST_MAX_BYTES),

@@ -41,6 +41,7 @@ TIMEOUT_MAX_MS = 24 * 3600 * 1000
 
 _HEAD = struct.Struct("<4sBBHIQIIHHHHII")
 assert _HEAD.size == 44
+KIND_OFFSET = 5
 _MAX_U16 = 0xFFFF
 
 

@@ -24,8 +24,10 @@ from pinotpy.cluster.zookeeper import ZooKeeperStore
 from pinotpy.config.settings import ServerSettings
 from pinotpy.names import instance_id
 from pinotpy.query import execute
+from pinotpy.rpc.frame_server import FrameServer
 from pinotpy.rpc.security import RpcSecurity
 from pinotpy.rpc.server import RpcServer
+from pinotpy.rpc.wire import FEATURES_SUPPORTED
 from pinotpy.segment.decoded_cache import DECODED
 from pinotpy.segment.global_ids.cache import GlobalDictionaries
 from pinotpy.segment.tar_stream import ArchiveLimits
@@ -70,6 +72,7 @@ class ServerParts:
         self._store: ZooKeeperStore | None = None
         self._fetcher: ControllerFetcher | None = None
         self._rpc: RpcServer | None = None
+        self._frames: FrameServer | None = None
         self._http: HttpServer | None = None
         self._participant: Participant | None = None
         self._catch_up: CatchUp | None = None
@@ -126,6 +129,9 @@ class ServerParts:
         concurrent = settings.queries_max + min(settings.queue_max, 48)
         self._rpc = RpcServer(self._queries.handle, self._queries.cancel, host=settings.host, port=settings.port, security=security, concurrent_max=concurrent)
         self._rpc.start()
+        if settings.frames and (settings.frame_port or settings.advertised_port is None):
+            self._frames = FrameServer(self._rpc.dispatcher, host=settings.host, port=settings.frame_port, security=security)
+            self._frames.start()
 
     def _start_http(self) -> None:
         settings, equipment = self.settings, self.equipment
@@ -147,6 +153,9 @@ class ServerParts:
         host = settings.advertised_host or settings.host
         port = settings.advertised_port or self._rpc.port
         ports = {"adminPort": str(self._http.port), "grpcPort": str(port), "queryServerPort": str(port)}
+        # Empty, not absent: a process before this one may have had another answer.
+        ports["framePort"] = str(self._frames.port) if self._frames is not None else ""
+        ports["queryFeatures"] = str(FEATURES_SUPPORTED)
         member = Member(instance_id("Server", host, port), this_process(), ports, owns_port=settings.advertised_port is None, version=__version__)
         properties = PropertyStore(self._store, self._paths)
         handler = SegmentTransitions(self.registry, self.segments, properties, self.metrics)
@@ -182,6 +191,8 @@ class ServerParts:
             self._http.stop(timeout_s)
 
     def _stop_rpc(self, timeout_s: float) -> None:
+        if self._frames is not None:
+            self._frames.stop(timeout_s / 2)
         if self._rpc is not None:
             self._rpc.stop(timeout_s)
 

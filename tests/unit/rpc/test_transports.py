@@ -1,4 +1,4 @@
-"""Proves what only the real transport can show: ports are not shared, TLS and mutual TLS, servers that come back, message
+"""Proves what only real transports can show, of gRPC and of frames: ports are not shared, TLS and mutual TLS, servers that come back, message
 limits, stops that let calls end, and a client-side bound on calls in flight."""
 
 from __future__ import annotations
@@ -8,14 +8,17 @@ import subprocess
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pinotpy.errors import DataError, OutOfCapacityError, ServerNotRespondingError, ServerUnreachableError
-from pinotpy.rpc.channel import ServerAddress
+from pinotpy.rpc.channel import QueryChannel, ServerAddress
 from pinotpy.rpc.dispatch import Dispatcher
+from pinotpy.rpc.frame_channel import FrameChannel
+from pinotpy.rpc.frame_server import FrameServer
 from pinotpy.rpc.grpc_channel import GrpcChannel
 from pinotpy.rpc.memory import Fault, MemoryChannel
 from pinotpy.rpc.security import RpcSecurity
@@ -27,54 +30,79 @@ PING = encode_request(ServerRequest(RequestKind.PING, 1, 1000))
 WAIT_S = 15.0
 
 
-def run(work: Callable[[GrpcChannel], Awaitable[None]], security: RpcSecurity | None = None, **options: Any) -> None:
-    async def with_channel() -> None:
-        channel = GrpcChannel(security, **options)
-        try:
-            async with asyncio.timeout(WAIT_S):
-                await work(channel)
-        finally:
-            await channel.close()
+@dataclass
+class Grpc:
+    """Servers and channels of one transport."""
 
-    asyncio.run(with_channel())
+    servers: list[RpcServer | FrameServer] = field(default_factory=list)
 
+    def channel(self, security: RpcSecurity | None, **options: Any) -> QueryChannel:
+        return GrpcChannel(security, **options)
 
-@pytest.fixture
-def start() -> Iterator[Callable[..., tuple[RpcServer, ServerAddress]]]:
-    servers: list[RpcServer] = []
-
-    def serve(answer: Callable[[], bytes] = lambda: b"answer", port: int = 0, **options: Any) -> tuple[RpcServer, ServerAddress]:
-        server = RpcServer(lambda request, deadline_s, peer: answer(), lambda broker, request_id: None, host="127.0.0.1", port=port, **options)
+    def start(
+        self, answer: Callable[[], bytes] = lambda: b"answer", port: int = 0, host: str = "127.0.0.1", **options: Any
+    ) -> tuple[RpcServer | FrameServer, ServerAddress]:
+        server = RpcServer(lambda request, deadline_s, peer: answer(), lambda broker, request_id: None, host=host, port=port, **options)
         port = server.start()
-        servers.append(server)
+        self.servers.append(server)
         return server, ServerAddress("Server_a_1", "127.0.0.1", port)
 
-    yield serve
-    for server in servers:
+    def run(self, work: Callable[[QueryChannel], Awaitable[None]], security: RpcSecurity | None = None, **options: Any) -> None:
+        async def with_channel() -> None:
+            channel = self.channel(security, **options)
+            try:
+                async with asyncio.timeout(WAIT_S):
+                    await work(channel)
+            finally:
+                await channel.close()
+
+        asyncio.run(with_channel())
+
+
+class Frames(Grpc):
+    def channel(self, security: RpcSecurity | None, **options: Any) -> QueryChannel:
+        return FrameChannel(security, **options)
+
+    def start(
+        self, answer: Callable[[], bytes] = lambda: b"answer", port: int = 0, host: str = "127.0.0.1", **options: Any
+    ) -> tuple[RpcServer | FrameServer, ServerAddress]:
+        token = options["security"].cluster_token if "security" in options else None
+        dispatcher = Dispatcher(lambda request, deadline_s, peer: answer(), lambda broker, request_id: None, cluster_token=token)
+        server = FrameServer(dispatcher, host=host, port=port, **options)
+        port = server.start()
+        self.servers.append(server)
+        return server, ServerAddress("Server_a_1", "127.0.0.1", port, frame_port=port)
+
+
+@pytest.fixture(params=[Grpc, Frames], ids=["grpc", "frames"])
+def transport(request: pytest.FixtureRequest) -> Iterator[Grpc]:
+    made: Grpc = request.param()
+    yield made
+    for server in made.servers:
         server.stop(0.0)
 
 
-def test_a_second_server_on_the_port_fails_to_start(start) -> None:
-    _, address = start()
+def test_a_second_server_on_the_port_fails_to_start(transport: Grpc) -> None:
+    _, address = transport.start()
     with pytest.raises(PortUnavailableError, match=f"127.0.0.1:{address.port}"):
-        start(port=address.port)
+        transport.start(port=address.port)
 
 
-def test_a_port_of_somebody_elses_host_fails_to_start() -> None:
+def test_a_port_of_somebody_elses_host_fails_to_start(transport: Grpc) -> None:
     with pytest.raises(PortUnavailableError):
-        RpcServer(lambda *_: b"", lambda *_: None, host="203.0.113.7", port=0).start()
+        transport.start(host="203.0.113.7")
 
 
-def test_a_server_that_comes_back_is_found_within_a_second(start) -> None:
-    server, address = start()
+def test_a_server_that_comes_back_is_found_within_a_second(transport: Grpc) -> None:
+    server, address = transport.start()
 
-    async def work(channel: GrpcChannel) -> None:
+    async def work(channel: QueryChannel) -> None:
         assert await channel.call(address, QUERY, 5.0) == b"answer"
         server.stop(0.0)
         for _ in range(3):
             with pytest.raises(ServerUnreachableError):
                 await channel.call(address, QUERY, 5.0)
-        start(lambda: b"back", port=address.port)
+        transport.start(lambda: b"back", port=address.port)
         started = time.monotonic()
         while True:
             try:
@@ -84,10 +112,10 @@ def test_a_server_that_comes_back_is_found_within_a_second(start) -> None:
                 assert time.monotonic() - started < 1.5
                 await asyncio.sleep(0.02)
 
-    run(work)
+    transport.run(work)
 
 
-def test_a_server_that_is_killed_in_a_call_is_unreachable_at_once(start) -> None:
+def test_a_server_that_is_killed_in_a_call_is_unreachable_at_once(transport: Grpc) -> None:
     asked, release = threading.Event(), threading.Event()
 
     def slow() -> bytes:
@@ -95,9 +123,9 @@ def test_a_server_that_is_killed_in_a_call_is_unreachable_at_once(start) -> None
         release.wait(WAIT_S)
         return b"late"
 
-    server, address = start(slow)
+    server, address = transport.start(slow)
 
-    async def work(channel: GrpcChannel) -> None:
+    async def work(channel: QueryChannel) -> None:
         call = asyncio.ensure_future(channel.call(address, QUERY, 10.0))
         await asyncio.to_thread(asked.wait, WAIT_S)
         await asyncio.to_thread(server.stop, 0.0)
@@ -105,10 +133,10 @@ def test_a_server_that_is_killed_in_a_call_is_unreachable_at_once(start) -> None
             await call
         release.set()
 
-    run(work)
+    transport.run(work)
 
 
-def test_a_stop_lets_a_running_call_end(start) -> None:
+def test_a_stop_lets_a_running_call_end(transport: Grpc) -> None:
     asked, release = threading.Event(), threading.Event()
 
     def slow() -> bytes:
@@ -116,9 +144,9 @@ def test_a_stop_lets_a_running_call_end(start) -> None:
         release.wait(WAIT_S)
         return b"in time"
 
-    server, address = start(slow)
+    server, address = transport.start(slow)
 
-    async def work(channel: GrpcChannel) -> None:
+    async def work(channel: QueryChannel) -> None:
         call = asyncio.ensure_future(channel.call(address, QUERY, 10.0))
         await asyncio.to_thread(asked.wait, WAIT_S)
         stopping = asyncio.ensure_future(asyncio.to_thread(server.stop, 5.0))
@@ -126,40 +154,40 @@ def test_a_stop_lets_a_running_call_end(start) -> None:
         assert await call == b"in time"
         await stopping
 
-    run(work)
+    transport.run(work)
 
 
-def test_an_answer_over_the_limit_names_the_limit(start) -> None:
-    _, address = start(lambda: bytes(200_000))
+def test_an_answer_over_the_limit_names_the_limit(transport: Grpc) -> None:
+    _, address = transport.start(lambda: bytes(200_000))
 
-    async def work(channel: GrpcChannel) -> None:
+    async def work(channel: QueryChannel) -> None:
         with pytest.raises(DataError, match="over its limit"):
             await channel.call(address, QUERY, 5.0)
 
-    run(work, answer_max_bytes=100_000)
+    transport.run(work, answer_max_bytes=100_000)
 
 
-def test_a_request_over_the_limit_is_refused_by_the_server(start) -> None:
-    _, address = start()
+def test_a_request_over_the_limit_is_refused_by_the_server(transport: Grpc) -> None:
+    _, address = transport.start()
 
-    async def work(channel: GrpcChannel) -> None:
+    async def work(channel: QueryChannel) -> None:
         with pytest.raises(DataError, match="over its limit"):
             await channel.call(address, bytes(17 << 20), 5.0)
         assert await channel.call(address, QUERY, 5.0) == b"answer"
 
-    run(work)
+    transport.run(work)
 
 
-def test_calls_in_flight_to_one_server_are_bounded(start) -> None:
+def test_calls_in_flight_to_one_server_are_bounded(transport: Grpc) -> None:
     release = threading.Event()
 
     def slow() -> bytes:
         release.wait(WAIT_S)
         return b"done"
 
-    _, address = start(slow)
+    _, address = transport.start(slow)
 
-    async def work(channel: GrpcChannel) -> None:
+    async def work(channel: QueryChannel) -> None:
         calls = [asyncio.ensure_future(channel.call(address, QUERY, 10.0)) for _ in range(2)]
         await asyncio.sleep(0)  # both have begun
         with pytest.raises(OutOfCapacityError, match="in flight"):
@@ -168,16 +196,16 @@ def test_calls_in_flight_to_one_server_are_bounded(start) -> None:
         assert await asyncio.gather(*calls) == [b"done", b"done"]
         assert await channel.call(address, QUERY, 10.0) == b"done"
 
-    run(work, in_flight_max=2)
+    transport.run(work, in_flight_max=2)
 
 
-def test_a_ping_tells_the_protocol(start) -> None:
-    _, address = start()
+def test_a_ping_tells_the_protocol(transport: Grpc) -> None:
+    _, address = transport.start()
 
-    async def work(channel: GrpcChannel) -> None:
+    async def work(channel: QueryChannel) -> None:
         assert await channel.call(address, PING, 5.0) == b"1"
 
-    run(work)
+    transport.run(work)
 
 
 # --- TLS -----------------------------------------------------------------------------------------------------------
@@ -216,47 +244,47 @@ def pem(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     return {file.stem: file.read_bytes() for file in Path(folder).glob("*.pem")}
 
 
-def test_tls_with_the_right_ca_answers_and_with_a_foreign_one_not(start, pem: dict[str, bytes]) -> None:
-    _, address = start(security=RpcSecurity("t" * 32, pem["daemon"], pem["daemon_key"]))
+def test_tls_with_the_right_ca_answers_and_with_a_foreign_one_not(transport: Grpc, pem: dict[str, bytes]) -> None:
+    _, address = transport.start(security=RpcSecurity("t" * 32, pem["daemon"], pem["daemon_key"]))
 
-    async def answered(channel: GrpcChannel) -> None:
+    async def answered(channel: QueryChannel) -> None:
         assert await channel.call(address, QUERY, 5.0) == b"answer"
 
-    async def refused(channel: GrpcChannel) -> None:
+    async def refused(channel: QueryChannel) -> None:
         with pytest.raises(ServerUnreachableError):
             await channel.call(address, QUERY, 5.0)
 
-    run(answered, RpcSecurity("t" * 32, ca=pem["ca"]))
-    run(refused, RpcSecurity("t" * 32, ca=pem["foreign"]))
-    run(refused, RpcSecurity("t" * 32))  # plain text to a TLS port
+    transport.run(answered, RpcSecurity("t" * 32, ca=pem["ca"]))
+    transport.run(refused, RpcSecurity("t" * 32, ca=pem["foreign"]))
+    transport.run(refused, RpcSecurity("t" * 32))  # plain text to a TLS port
 
 
-def test_a_certificate_of_another_host_is_refused_unless_its_name_is_expected(start, pem: dict[str, bytes]) -> None:
-    _, address = start(security=RpcSecurity(None, pem["other"], pem["other_key"]))
+def test_a_certificate_of_another_host_is_refused_unless_its_name_is_expected(transport: Grpc, pem: dict[str, bytes]) -> None:
+    _, address = transport.start(security=RpcSecurity(None, pem["other"], pem["other_key"]))
 
-    async def refused(channel: GrpcChannel) -> None:
+    async def refused(channel: QueryChannel) -> None:
         with pytest.raises(ServerUnreachableError):
             await channel.call(address, QUERY, 5.0)
 
-    async def answered(channel: GrpcChannel) -> None:
+    async def answered(channel: QueryChannel) -> None:
         assert await channel.call(address, QUERY, 5.0) == b"answer"
 
-    run(refused, RpcSecurity(ca=pem["ca"]))
-    run(answered, RpcSecurity(ca=pem["ca"], server_name="elsewhere.example"))
+    transport.run(refused, RpcSecurity(ca=pem["ca"]))
+    transport.run(answered, RpcSecurity(ca=pem["ca"], server_name="elsewhere.example"))
 
 
-def test_mutual_tls_refuses_callers_without_certificate(start, pem: dict[str, bytes]) -> None:
-    _, address = start(security=RpcSecurity(None, pem["daemon"], pem["daemon_key"], pem["ca"], client_certificates=True))
+def test_mutual_tls_refuses_callers_without_certificate(transport: Grpc, pem: dict[str, bytes]) -> None:
+    _, address = transport.start(security=RpcSecurity(None, pem["daemon"], pem["daemon_key"], pem["ca"], client_certificates=True))
 
-    async def refused(channel: GrpcChannel) -> None:
+    async def refused(channel: QueryChannel) -> None:
         with pytest.raises(ServerUnreachableError):
             await channel.call(address, QUERY, 5.0)
 
-    async def answered(channel: GrpcChannel) -> None:
+    async def answered(channel: QueryChannel) -> None:
         assert await channel.call(address, QUERY, 5.0) == b"answer"
 
-    run(refused, RpcSecurity(ca=pem["ca"]))
-    run(answered, RpcSecurity(ca=pem["ca"], certificate=pem["daemon"], key=pem["daemon_key"]))
+    transport.run(refused, RpcSecurity(ca=pem["ca"]))
+    transport.run(answered, RpcSecurity(ca=pem["ca"], certificate=pem["daemon"], key=pem["daemon_key"]))
 
 
 def test_secrets_do_not_show_in_a_repr(pem: dict[str, bytes]) -> None:
