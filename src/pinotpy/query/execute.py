@@ -8,6 +8,8 @@ from concurrent.futures import Executor
 from dataclasses import replace
 from typing import Final
 
+import numpy as np
+
 from pinotpy.pql.ast import Dialect
 from pinotpy.query.context import QueryContext, QueryKind
 from pinotpy.query.control import QueryControl
@@ -19,6 +21,7 @@ from pinotpy.query.operators.segment_order import in_order_of_values
 from pinotpy.query.operators.selection import run_selection
 from pinotpy.query.partial import PartialResult, Statistics
 from pinotpy.query.scan import build_scan
+from pinotpy.query.segment_set import SegmentSet
 from pinotpy.query.trace import stage
 from pinotpy.segment.data_source import Column, Segment
 from pinotpy.segment.global_ids.cache import GlobalDictionaries
@@ -48,15 +51,15 @@ def execute(
     """
     wall, cpu = time.monotonic_ns(), time.thread_time_ns()
     control.check()
-    names = [column.name for column in context.columns]
-    wanted = [segment if all(map(segment.has_column, names)) else _completed(segment, context, host) for segment in segments]
+    asked = SegmentSet.of(segments)
+    wanted = _with_all_columns(context, asked, host)
     if context.kind is QueryKind.SELECTION and not context.order_by and context.filter is None:
         wanted = _enough(wanted, context.offset + context.limit)
     if context.explain:
-        return explain_segments(context, segments, wanted, control)
+        return explain_segments(context, asked, wanted, control)
     if context.limit == 0 and (context.dialect is Dialect.SQL or context.kind in (QueryKind.SELECTION, QueryKind.DISTINCT)):
         # Only the names and types are asked for, and the broker knows them.
-        processed = Statistics(num_segments_queried=len(segments), num_segments_processed=len(segments), total_docs=sum(s.num_docs for s in segments))
+        processed = Statistics(num_segments_queried=len(asked), num_segments_processed=len(asked), total_docs=asked.total_docs)
         return PartialResult(statistics=processed)
     allowed = threads if context.options.max_threads is None else min(threads, max(context.options.max_threads, 1))
 
@@ -77,8 +80,8 @@ def execute(
     if partial is None:
         partial = run(wanted)
     control.check()
-    statistics = replace(partial.statistics, num_segments_queried=len(segments), total_docs=sum(segment.num_docs for segment in segments))
-    statistics.num_segments_pruned += len(segments) - len(wanted)
+    statistics = replace(partial.statistics, num_segments_queried=len(asked), total_docs=asked.total_docs)
+    statistics.num_segments_pruned += len(asked) - len(wanted)
     statistics.execution_ns += time.monotonic_ns() - wall
     statistics.cpu_ns += time.thread_time_ns() - cpu
     partial.statistics = statistics
@@ -91,6 +94,14 @@ _OPERATORS: Final = {
     QueryKind.AGGREGATION: run_aggregation,
     QueryKind.GROUP_BY: run_group_by,
 }
+
+
+def _with_all_columns(context: QueryContext, segments: SegmentSet, host: str) -> SegmentSet:
+    """The segments, each with all columns of the query."""
+    names = [column.name for column in context.columns]
+    if all(map(segments.has_column, names)):
+        return segments
+    return SegmentSet([segment if all(map(segment.has_column, names)) else _completed(segment, context, host) for segment in segments])
 
 
 def _completed(segment: Segment, context: QueryContext, host: str) -> Segment:
@@ -109,13 +120,10 @@ def _completed(segment: Segment, context: QueryContext, host: str) -> Segment:
     return CompletedSegment(segment, added) if added else segment
 
 
-def _enough(segments: list[Segment], num_docs: int) -> list[Segment]:
+def _enough(segments: SegmentSet, num_docs: int) -> SegmentSet:
     """The first segments that hold `num_docs` docs together; at least one, for the types of its columns."""
-    taken, docs = 0, 0
-    while taken < len(segments) and (docs < num_docs or taken == 0):
-        docs += segments[taken].num_docs
-        taken += 1
-    return segments[:taken]
+    taken = int(np.searchsorted(np.cumsum(segments.docs), num_docs)) + 1
+    return segments if taken >= len(segments) else segments.take(np.arange(taken))
 
 
 def warm() -> None:

@@ -58,6 +58,7 @@ from pinotpy.query.control import QueryControl
 from pinotpy.query.partial import Statistics
 from pinotpy.query.program import Instructions, Word
 from pinotpy.query.runner import run_threads
+from pinotpy.query.segment_set import SegmentSet
 from pinotpy.segment.data_source import Segment
 from pinotpy.segment.global_ids.cache import GlobalDictionaries
 
@@ -77,7 +78,7 @@ class ScanRun(Generic[T]):
 class ScanPlan:
     """The units that a query scans and how they are dealt to threads.
 
-    segments: those that survived pruning; a unit's U_SEGMENT is an index into it.
+    segments: those that may select something (at least one, if there are any); a unit's U_SEGMENT is an index into it.
     units: int64[num_units, UNIT_WORDS], ascending by segment; threads run `units[starts[t]:starts[t + 1]]` in order.
     filter_program: int64[num_units, k, INSTRUCTION_WORDS], the same k for all units.
     statistics: complete after `run`, but for the counters that belong to the operator (post-filter entries).
@@ -88,7 +89,7 @@ class ScanPlan:
     """
 
     context: QueryContext
-    segments: Sequence[Segment]
+    segments: SegmentSet
     control: QueryControl
     metas: ColumnMetas
     units: NDArray[np.int64]

@@ -19,11 +19,12 @@ from pinotpy.query.filter.computed import ComputedLeg
 from pinotpy.query.filter.normal_form import EVERYWHERE, normal_form
 from pinotpy.query.filter.pruning import BY_BLOOM, BY_PARTITION
 from pinotpy.query.filter.resolve import ResolvedLeg
-from pinotpy.query.filter.tree import RESULT, Known, Resolved, ResolvedAll, conjuncts, each_leg, emit_tree, known, resolve_tree
+from pinotpy.query.filter.tree import RESULT, Known, Resolved, ResolvedAll, conjuncts, each_leg, emit_tree, known, resolve_tree, take_segments
 from pinotpy.query.narrow import narrow
 from pinotpy.query.partial import Statistics
 from pinotpy.query.plan import ScanPlan, Shape
 from pinotpy.query.program import Instructions
+from pinotpy.query.segment_set import SegmentSet
 from pinotpy.segment.data_source import Segment
 from pinotpy.segment.global_ids.cache import GlobalDictionaries
 
@@ -49,11 +50,11 @@ def build_scan(
 
     Raises: UnknownColumnError; for literals and patterns what predicate.typed_leg raises; what `control.check` raises.
     """
-    statistics = Statistics(num_segments_queried=len(segments), total_docs=sum(segment.num_docs for segment in segments))
+    asked = SegmentSet.of(segments)
+    statistics = Statistics(num_segments_queried=len(asked), total_docs=asked.total_docs)
     condition = normal_form(context.filter, context)
-    kept = [segment for segment in segments if segment.num_docs > 0]
+    kept = asked.occupied
     metas = ColumnMetas(kept)
-    docs = np.array([segment.num_docs for segment in kept], np.int64)
     tree: Resolved | None = None
     selects = np.ones(len(kept), np.bool_)
     facts: Known | None = None
@@ -66,13 +67,18 @@ def build_scan(
         notes.resolved(metas, tree, facts, selects)
     if facts is not None and bool(facts.always[selects].all()):
         tree = None
-    statistics.num_segments_pruned += len(segments) - len(kept)
+    statistics.num_segments_pruned += len(asked) - len(kept)
     statistics.num_segments_processed = statistics.num_segments_queried - statistics.num_segments_pruned
     late: list[ComputedLeg] = []
     if tree is not None and notes is None:
         tree, late = _split_late(tree)
-    keep_alive: list[Any] = [tree]
-    units = _units(np.flatnonzero(selects), docs)
+    keep_alive: list[Any] = [tree, metas]
+    if notes is None and not selects.all():
+        # From here on only segments that may select something cost anything; one is left for the types of its columns.
+        rows = np.flatnonzero(selects) if selects.any() else np.zeros(1, np.int64)
+        selects, kept = selects[rows], kept.take(rows)
+        metas, tree = ColumnMetas(kept), None if tree is None else take_segments(tree, rows)
+    units = _units(np.flatnonzero(selects), kept.docs)
     if tree is not None:
         units = _clip_to_sorted(units, tree)
         if notes is not None:
@@ -98,7 +104,7 @@ def build_scan(
         filter_program=program.assemble(len(units)),
         statistics=statistics,
         emit_filter=_emit_filter,
-        match_all=len(program) == 0 and not units[:, abi.U_LIST].any() and int((units[:, abi.U_HIGH] - units[:, abi.U_LOW]).sum()) == int(docs.sum()),
+        match_all=len(program) == 0 and not units[:, abi.U_LIST].any() and int((units[:, abi.U_HIGH] - units[:, abi.U_LOW]).sum()) == asked.total_docs,
         executor=executor,
         keep_alive=keep_alive,
         dictionaries=dictionaries,
@@ -156,7 +162,7 @@ def _use_postings(units: NDArray[np.int64], tree: Resolved, metas: ColumnMetas, 
     best = lengths.argmin(axis=0)
     shortest = lengths.min(axis=0)
     # What a sorted column left of the segment it leaves of the list as well.
-    run, docs = units[:, abi.U_HIGH] - units[:, abi.U_LOW], np.array([segment.num_docs for segment in metas.segments], np.int64)[at]
+    run, docs = units[:, abi.U_HIGH] - units[:, abi.U_LOW], metas.segments.docs[at]
     chosen = (shortest <= docs * LIST_SHARE_MAX + 1) & (shortest * (run / docs) <= run * LIST_SHARE_MAX + 1)
     for number, leg in enumerate(legs):
         _use_posting_lists(units, np.flatnonzero(chosen & (best == number)), leg, lengths[number], metas, keep_alive)

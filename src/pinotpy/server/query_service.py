@@ -155,7 +155,7 @@ class QueryService:
             threads = min(self._limits.threads, context.options.max_threads or self._limits.threads)
             try:
                 with stage(control.trace, "EXECUTE") as executing:
-                    executing.note(segments=len(acquired.segments), totalDocs=sum(segment.num_docs for segment in acquired.segments))
+                    executing.note(segments=len(acquired.segments), totalDocs=acquired.segments.total_docs)
                     partial = execute(
                         context,
                         acquired.segments,

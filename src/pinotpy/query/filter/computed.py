@@ -7,7 +7,7 @@ whose flags of docs are computed before the scan.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -108,6 +108,10 @@ class ComputedLeg:
         self.keep_alive.append(mask)
         self.tests[segment, 0], self.tests[segment, 1] = mask.ctypes.data, len(mask)
         return high - low
+
+    def take(self, rows: NDArray[np.int64]) -> ComputedLeg:
+        """The leg in the segments at `rows`."""
+        return replace(self, meta=self.meta[rows], mode=self.mode[rows], function=self.function[rows], flags=self.flags[rows], tests=self.tests[rows])
 
 
 def computed_leg(condition: Computed, context: QueryContext, metas: ColumnMetas) -> ComputedLeg:

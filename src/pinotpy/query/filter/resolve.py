@@ -6,7 +6,7 @@ index turns it into a run or a list of docs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -93,6 +93,11 @@ class ResolvedLeg:
         self.tests[segment, 0], self.tests[segment, 1] = flags.ctypes.data, len(flags)
         self.computed[segment] = False
         return entries
+
+    def take(self, rows: Words) -> ResolvedLeg:
+        """The leg in the segments at `rows`, in their order."""
+        of_segments = ("meta", "mode", "function", "flags", "tests", "prune", "rule", "docs", "sorted", "ids", "ranged", "computed", "spans")
+        return replace(self, **{name: getattr(self, name)[rows] for name in of_segments})
 
 
 def resolve_leg(leg: Leg, metas: ColumnMetas, control: QueryControl, *, null_handling: bool) -> ResolvedLeg:

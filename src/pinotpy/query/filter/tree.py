@@ -124,6 +124,15 @@ def each_leg(node: Resolved, visit: Callable[[ResolvedLeg | ComputedLeg], None])
         visit(node)
 
 
+def take_segments(node: Resolved, rows: NDArray[np.int64]) -> Resolved:
+    """The filter over the segments at `rows`, in their order; legs answer for their new numbers."""
+    if isinstance(node, ResolvedAll):
+        return ResolvedAll([take_segments(child, rows) for child in node.children])
+    if isinstance(node, ResolvedAny):
+        return ResolvedAny([take_segments(child, rows) for child in node.children])
+    return node.take(rows)
+
+
 def emit_tree(node: Resolved, out: Instructions, segments: NDArray[np.int64], metas: ColumnMetas) -> bool:
     """Append the filter's instructions for units with these segments, leaving mask RESULT.
 

@@ -23,7 +23,7 @@ def run_aggregation(plan: ScanPlan) -> PartialResult:
     if plan.match_all and plan.segments:
         states = from_metadata(plan, layout) or _from_dictionaries(plan, layout)
         if states is not None:
-            plan.statistics.num_docs_scanned += sum(segment.num_docs for segment in plan.segments)
+            plan.statistics.num_docs_scanned += plan.segments.total_docs
             plan.statistics.num_segments_matched += len(plan.segments)
             return PartialResult(pa.table(states), plan.statistics)
     return _scan(plan)
@@ -33,7 +33,7 @@ def from_metadata(plan: ScanPlan, layout: Layout) -> dict[str, pa.Array] | None:
     """COUNTs of rows, which segments know without reading anything."""
     if any(entry.function.name != "count" or entry.flagged for entry in layout.aggregations):
         return None
-    rows = pa.array([sum(segment.num_docs for segment in plan.segments)], pa.int64())
+    rows = pa.array([plan.segments.total_docs], pa.int64())
     return state_columns(layout, [[rows]] * len(layout.aggregations))
 
 

@@ -29,6 +29,7 @@ from pinotpy.query.on_dictionary import deciding_column
 from pinotpy.query.plan import ScanPlan
 from pinotpy.query.reduced import ResultType
 from pinotpy.query.result_types import columns_in, is_constant, is_strict, result_type
+from pinotpy.query.segment_set import SegmentSet
 from pinotpy.query.values import nulls_at, values_at
 from pinotpy.segment.data_source import Dictionary, Segment, Stored
 from pinotpy.segment.virtual import CompletedSegment
@@ -88,7 +89,7 @@ def _rewritten(plan: ScanPlan, names: dict[Expression, str], types: dict[Express
     context = plan.context
     refs = [ColumnRef(name, types[call].data_type or DataType.STRING, types[call].single_value) for call, name in names.items()]
     aggregations: list[Aggregation] = [replace(a, args=(stand_in(a.args[0]), *a.args[1:])) if a.args else a for a in context.aggregations]
-    segments = [CompletedSegment(segment, dict[str, Any](columns)) for segment, columns in zip(plan.segments, added, strict=True)]
+    segments = SegmentSet([CompletedSegment(segment, dict[str, Any](columns)) for segment, columns in zip(plan.segments, added, strict=True)])
     return replace(
         plan,
         context=replace(

@@ -170,7 +170,7 @@ def emit_distribution_frame(shape: Shape, layout: Layout, num_groups: NDArray[np
         cardinalities = np.zeros(shape.num_units, np.int64)
         if num_groups is not None and isinstance(entry.source, Identifier) and shape.has_dictionary(entry.source.name):
             direct = shape.meta_word(entry.source.name, abi.M_CARDINALITY)
-            docs = np.array([segment.num_docs for segment in shape.plan.segments], np.int64)[shape.segments]
+            docs = shape.plan.segments.docs[shape.segments]
             allowed = np.maximum(docs * distributions.DIRECT_PAIRS_PER_DOC, distributions.DIRECT_MAX)
             cardinalities = np.where(direct * num_groups <= allowed, direct, 0)
         groups = num_groups if num_groups is not None else 0

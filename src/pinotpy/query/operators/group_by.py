@@ -125,7 +125,7 @@ def table_sizes(shape: Shape, keys: list[Key], found: list[Source]) -> NDArray[n
             sizes.append(np.ones(shape.num_units, np.int64))
     table = np.maximum(np.column_stack(sizes), 1)
     product = table.astype(np.float64).prod(axis=1)
-    docs = np.array([segment.num_docs for segment in shape.plan.segments], np.float64)[shape.segments]
+    docs = shape.plan.segments.docs[shape.segments].astype(np.float64)
     allowed = np.maximum(docs * DENSE_GROUPS_PER_DOC, DENSE_FREE)
     if product.sum() > allowed.sum() or product.max() > DENSE_GROUPS_MAX:
         return None

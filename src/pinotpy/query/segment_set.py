@@ -1,0 +1,172 @@
+"""SegmentSet: the segments that queries run over, with arrays of what planning needs of each of them.
+
+A server keeps one set a table (server/tables/registry.py) and makes a new one when a segment comes, goes or is replaced;
+what a query asks about all its segments (docs, columns, metas) is collected once a set, not once a query. A set made from
+an older one takes over the rows of the segments that stayed. Sets are never changed and may be shared by threads; the
+addresses in their arrays are valid while the segments are held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pinotpy.kernels import abi
+from pinotpy.segment.data_source import Segment
+from pinotpy.segment.metadata import PartitionMetadata
+
+Words = NDArray[np.int64]
+
+# Arrays of columns that one set keeps at most; beyond it those that were asked for first are dropped and collected again.
+KEPT_BYTES_MAX: Final = 64 << 20
+NAMES_KEPT_MAX: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Partitionings:
+    """How the segments are partitioned by one column.
+
+    functions: distinct (function, number of partitions); of_segment: which of them segment s recorded, -1: none;
+    held: the partitions of the values of segment s.
+    """
+
+    functions: tuple[tuple[str, int], ...]
+    of_segment: NDArray[np.int64]
+    held: tuple[frozenset[int], ...]
+
+
+class SegmentSet(Sequence[Segment]):
+    """Segments in the order in which queries read them.
+
+    docs: int64[len(self)], docs of every segment; total_docs: their sum.
+    """
+
+    def __init__(self, segments: Sequence[Segment], previous: SegmentSet | None = None) -> None:
+        self.segments = tuple(segments)
+        self.docs: Words = np.array([segment.num_docs for segment in self.segments], np.int64)
+        self.total_docs = int(self.docs.sum())
+        self._whole: tuple[SegmentSet, Words] | None = None
+        self._columns: dict[str, ColumnRows] = {}
+        self._has: dict[str, bool] = {}
+        self._partitionings: dict[str, Partitionings | None] = {}
+        self._occupied: SegmentSet | None = None
+        if previous is not None:
+            self._take_over(previous)
+
+    @classmethod
+    def of(cls, segments: Sequence[Segment]) -> SegmentSet:
+        """The set itself, or a new one of these segments."""
+        return segments if isinstance(segments, SegmentSet) else cls(segments)
+
+    def __len__(self) -> int:
+        return len(self.segments)
+
+    @overload
+    def __getitem__(self, index: int) -> Segment: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Segment]: ...
+
+    def __getitem__(self, index: int | slice) -> Segment | Sequence[Segment]:
+        return self.segments[index]
+
+    def __iter__(self) -> Iterator[Segment]:
+        return iter(self.segments)
+
+    @property
+    def occupied(self) -> SegmentSet:
+        """The segments that have docs."""
+        if self._occupied is None:
+            self._occupied = self if not len(self.docs) or int(self.docs.min()) > 0 else self.take(np.flatnonzero(self.docs > 0))
+        return self._occupied
+
+    def has_column(self, name: str) -> bool:
+        """Every segment has the column."""
+        if name in self._columns:
+            return True
+        known = self._has.get(name)
+        if known is None:
+            in_all = self._whole is not None and self._whole[0].has_column(name)
+            known = in_all or all(segment.has_column(name) for segment in self.segments)
+            if len(self._has) >= NAMES_KEPT_MAX:
+                self._has = {}
+            self._has[name] = known
+        return known
+
+    def column(self, name: str) -> ColumnRows:
+        """What kernels know of a column in every segment; raises UnknownColumnError if one lacks it."""
+        found = self._columns.get(name)
+        if found is None:
+            if self._whole is not None and self._whole[0].has_column(name):
+                found = self._whole[0].column(name).take(self._whole[1])
+            else:
+                metas = [segment.column(name).meta for segment in self.segments]
+                found = ColumnRows(np.array(metas, np.int64).reshape(len(metas), abi.META_WORDS))
+            self._columns[name] = found
+            self._bound()
+        return found
+
+    def partitionings(self, name: str) -> Partitionings | None:
+        """Partitions of the column's values in every segment; None where no segment recorded any."""
+        if name not in self._partitionings:
+            self._partitionings[name] = _partitionings([segment.column(name).partitioning for segment in self.segments])
+        return self._partitionings[name]
+
+    def take(self, rows: NDArray[np.int64]) -> SegmentSet:
+        """The segments at `rows`; what is known of this set is known of them."""
+        part = SegmentSet.__new__(SegmentSet)
+        part.segments = tuple([self.segments[row] for row in rows.tolist()])
+        part.docs = self.docs[rows]
+        part.total_docs = int(part.docs.sum())
+        part._whole, part._columns, part._has, part._partitionings, part._occupied = (self, rows), {}, {}, {}, None
+        return part
+
+    def _bound(self) -> None:
+        kept = list(self._columns.items())
+        while len(kept) > 1 and sum(rows.metas.nbytes for _, rows in kept) > KEPT_BYTES_MAX:
+            self._columns.pop(kept.pop(0)[0], None)
+
+    def _take_over(self, previous: SegmentSet) -> None:
+        position = {id(segment): row for row, segment in enumerate(previous.segments)}
+        old = np.array([position.get(id(segment), -1) for segment in self.segments], np.int64)
+        added = np.flatnonzero(old < 0).tolist()
+        for name, known in list(previous._columns.items()):
+            if not all(self.segments[row].has_column(name) for row in added) or not len(previous):
+                continue
+            metas = known.metas[old]
+            for row in added:
+                metas[row] = self.segments[row].column(name).meta
+            self._columns[name] = ColumnRows(metas)
+
+
+class ColumnRows:
+    """One column in every segment of a set. Hold it as long as its addresses are in use; never write to its arrays (they are
+    not marked read-only, for which kernels would be compiled once more).
+
+    metas: int64[n, META_WORDS]; addresses: int64[n], of the rows of `metas`.
+    in_place: kernels read the column of every segment where it lies (no packed ids, no compressed chunks).
+    """
+
+    __slots__ = ("addresses", "in_place", "metas")
+
+    def __init__(self, metas: Words) -> None:
+        self.metas = metas
+        self.addresses: Words = metas.ctypes.data + np.arange(len(metas), dtype=np.int64) * (abi.META_WORDS * 8)
+        self.in_place = bool(((metas[:, abi.M_ENCODING] != abi.ENC_PACKED) & (metas[:, abi.M_DATA] != 0)).all())
+
+    def take(self, rows: Words) -> ColumnRows:
+        """The rows of some of the segments."""
+        return ColumnRows(self.metas[rows])
+
+
+def _partitionings(recorded: Sequence[PartitionMetadata | None]) -> Partitionings | None:
+    if not any(recorded):
+        return None
+    numbers: dict[tuple[str, int], int] = {}
+    of_segment = [-1 if one is None else numbers.setdefault((one.function_name, one.num_partitions), len(numbers)) for one in recorded]
+    held = tuple(frozenset[int]() if one is None else frozenset(one.partitions) for one in recorded)
+    return Partitionings(tuple(numbers), np.array(of_segment, np.int64), held)
