@@ -13,7 +13,7 @@ from pinotpy.errors import SegmentCorruptError
 from pinotpy.segment import layout
 from pinotpy.segment.checksum import crc32c
 from pinotpy.segment.directory import SegmentDraft
-from pinotpy.segment.metadata import BufferEntry, ColumnMetadata
+from pinotpy.segment.layout import BufferEntry
 
 # (what is wrong, expected, found) → the error, which knows column and file.
 Wrong = Callable[[str, object, object], SegmentCorruptError]
@@ -81,10 +81,20 @@ class BufferSink(Protocol):
     def append(self, kind: str, *parts: NDArray[Any]) -> BufferEntry: ...
 
 
-class ColumnBuffers:
-    """Typed read-only views of one column's buffers in mapped files. Only valid after `verify.check_structure`."""
+class BufferOwner(Protocol):
+    """A column's or star-tree's metadata."""
 
-    def __init__(self, column: ColumnMetadata, files: list[NDArray[np.uint8]], location: str) -> None:
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def buffers(self) -> tuple[BufferEntry, ...]: ...
+
+
+class ColumnBuffers:
+    """Typed read-only views of the buffers of one column (or star-tree) in mapped files. Only valid after `verify.check_structure`."""
+
+    def __init__(self, column: BufferOwner, files: list[NDArray[np.uint8]], location: str) -> None:
         self._column = column.name
         self._entries = {entry.kind: entry for entry in column.buffers}
         self._files = files

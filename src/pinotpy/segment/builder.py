@@ -22,6 +22,9 @@ from pinotpy.segment.column_writer import WrittenColumn, write_column
 from pinotpy.segment.directory import FileDirectory, SegmentDirectory
 from pinotpy.segment.indexing import ColumnIndexing, resolve_indexing
 from pinotpy.segment.metadata import SegmentMetadata, TimeRange, segment_crc
+from pinotpy.segment.star_tree.metadata import StarTreeMetadata
+from pinotpy.segment.star_tree.spec import configured_trees
+from pinotpy.segment.star_tree.write import add_star_trees
 from pinotpy.segment.time_range import time_range
 
 if TYPE_CHECKING:
@@ -80,6 +83,8 @@ def build_segment_into(
 ) -> SegmentMetadata:
     """`build_segment` through the directory door."""
     indexing = resolve_indexing(schema, table_config)
+    trees = configured_trees(schema, table_config)
+    with_default = table_config is not None and table_config.indexing.enable_default_star_tree
     columns, num_docs = _read(schema, batches)
     if raw_table_name is None:
         raw_table_name = table_config.raw_table_name if table_config is not None else schema.schema_name
@@ -87,6 +92,10 @@ def build_segment_into(
     try:
         writer = BufferWriter(draft)
         written = _write_columns(schema, indexing, columns, writer, threads or default_threads())
+        star_trees: tuple[StarTreeMetadata, ...] = ()
+        if trees or with_default:
+            metadata_of_columns = [column.metadata for column in written]
+            star_trees = add_star_trees(trees, metadata_of_columns, num_docs, segment_name, draft, writer, with_default=with_default)
         metadata = SegmentMetadata(
             segment_name=check_segment_name(segment_name),
             table_name=raw_table_name,
@@ -96,6 +105,7 @@ def build_segment_into(
             columns=tuple(column.metadata for column in written),
             files=((writer.name, writer.size_bytes),),
             crc=0,
+            star_trees=star_trees,
         )
         metadata = replace(metadata, crc=segment_crc(metadata))
         draft.append(layout.METADATA, metadata.to_bytes())

@@ -23,7 +23,8 @@ from pinotpy.segment.index.null_vector import write_null_vector
 from pinotpy.segment.index.sorted import write_sorted_index
 from pinotpy.segment.index.text import write_text_index
 from pinotpy.segment.indexing import ColumnIndexing
-from pinotpy.segment.metadata import DICTIONARY_ENCODING, PACKED_ENCODING, RAW_ENCODING, BufferEntry, ColumnMetadata, PartitionMetadata
+from pinotpy.segment.layout import BufferEntry
+from pinotpy.segment.metadata import DICTIONARY_ENCODING, PACKED_ENCODING, RAW_ENCODING, ColumnMetadata, PartitionMetadata
 from pinotpy.segment.partition import partitions_of
 
 if TYPE_CHECKING:

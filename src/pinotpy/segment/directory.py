@@ -36,6 +36,10 @@ class SegmentDraft(Protocol):
         """Append bytes, or the bytes of a contiguous array, to the file `name`."""
         ...
 
+    def written(self, name: str) -> NDArray[np.uint8]:
+        """What `append` wrote to a file so far, read-only; stays valid as long as the array or a view of it lives."""
+        ...
+
     def commit(self) -> None:
         """Make the segment durable, read-only and visible. Raises AlreadyExistsError if there is one."""
         ...
@@ -168,6 +172,10 @@ class _FileDraft:
         while view:
             view = view[os.write(descriptor, view) :]
 
+    def written(self, name: str) -> NDArray[np.uint8]:
+        assert self._folder is not None
+        return FileDirectory(self._folder).map(name)
+
     def commit(self) -> None:
         assert self._folder is not None
         try:
@@ -266,6 +274,9 @@ class _MemoryDraft:
 
     def append(self, name: str, data: bytes | NDArray[Any]) -> None:
         self._files.setdefault(name, bytearray()).extend(data.tobytes() if isinstance(data, np.ndarray) else data)
+
+    def written(self, name: str) -> NDArray[np.uint8]:
+        return _aligned_copy(self._files[name])
 
     def commit(self) -> None:
         self._directory._commit(self._files)

@@ -6,6 +6,7 @@ import itertools
 import logging
 import threading
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from pinotpy.segment.column import ImmutableColumn
 from pinotpy.segment.decoded_cache import DECODED
 from pinotpy.segment.directory import FileDirectory, Fingerprint, SegmentDirectory
 from pinotpy.segment.metadata import SegmentMetadata
+from pinotpy.segment.star_tree.reader import StarTree
 from pinotpy.segment.verify import check_contents, check_file, check_structure
 
 _log = logging.getLogger(__name__)
@@ -70,6 +72,14 @@ class ImmutableSegment:
         buffers = ColumnBuffers(metadata, self._files, f"{self.directory.location}/{layout.COLUMNS}")
         return self._columns.setdefault(name, ImmutableColumn(metadata, self.num_docs, buffers, self._id))
 
+    @cached_property
+    def star_trees(self) -> tuple[StarTree, ...]:
+        """The star-trees, in the order of the config that they were built by."""
+        location = f"{self.directory.location}/{layout.COLUMNS}"
+        return tuple(
+            StarTree(tree, ColumnBuffers(tree, self._files, location), self.name, self.table, self.num_docs, self.column) for tree in self.metadata.star_trees
+        )
+
     def acquire(self) -> bool:
         """Hold the segment; False if it is closing: then act as if it were not here."""
         with self._condition:
@@ -102,6 +112,7 @@ class ImmutableSegment:
         self._closed = True
         self._files = []
         self._columns = {}
+        self.__dict__.pop("star_trees", None)
         DECODED.forget(self._id)
         self._condition.notify_all()
 
@@ -171,12 +182,7 @@ def scrub(segment: ImmutableSegment) -> None:
 
 def _scrub_file(segment: ImmutableSegment, index: int, name: str, size: int) -> None:
     file = f"{segment.directory.location}/{name}"
-    entries = sorted(
-        (entry.offset, layout.aligned(entry.size_bytes), entry.crc, entry.kind)
-        for column in segment.metadata.columns
-        for entry in column.buffers
-        if entry.file == index
-    )
+    entries = sorted((entry.offset, layout.aligned(entry.size_bytes), entry.crc, entry.kind) for entry in segment.metadata.buffers() if entry.file == index)
     regions = iter([region for region in entries if region[1]])
     region = next(regions, None)
     position, crc, header = 0, 0, b""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import struct
+from dataclasses import dataclass
 from typing import Final
 
 from pinotpy.errors import SegmentCorruptError, UnsupportedVersionError
@@ -53,6 +54,17 @@ TEXT_TERMS_OFFSETS: Final = "text.terms.offsets"
 TEXT_OFFSETS: Final = "text.offsets"
 TEXT_DOCS: Final = "text.docs"
 TEXT_POSITIONS: Final = "text.positions"
+
+
+@dataclass(frozen=True, slots=True)
+class BufferEntry:
+    """One buffer: its kind, the index of its file in `SegmentMetadata.files`, and its bytes."""
+
+    kind: str
+    file: int
+    offset: int
+    size_bytes: int
+    crc: int
 
 
 def is_columns_file(name: str) -> bool:

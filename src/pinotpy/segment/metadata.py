@@ -7,6 +7,7 @@ bytes are hex (docs/format/segment.md).
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,6 +17,10 @@ from pinotpy.data_types import DataType, FieldType, StoredType
 from pinotpy.errors import SegmentCorruptError, UnsupportedVersionError
 from pinotpy.segment import layout
 from pinotpy.segment.checksum import crc32c
+from pinotpy.segment.layout import BufferEntry
+from pinotpy.segment.star_tree.metadata import FEATURE as STAR_TREE_FEATURE
+from pinotpy.segment.star_tree.metadata import VERSION as STAR_TREE_VERSION
+from pinotpy.segment.star_tree.metadata import StarTreeMetadata, star_tree_from_json
 
 Stored = int | float | bytes
 
@@ -25,18 +30,7 @@ RAW_ENCODING: Final = "RAW"
 _ENCODINGS: Final = (DICTIONARY_ENCODING, PACKED_ENCODING, RAW_ENCODING)
 
 # Features without which a segment would be read wrong; a segment lists those that it needs.
-KNOWN_FEATURES: Final[frozenset[str]] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class BufferEntry:
-    """One buffer: its kind (layout), the index of its file in `SegmentMetadata.files`, and its bytes."""
-
-    kind: str
-    file: int
-    offset: int
-    size_bytes: int
-    crc: int
+KNOWN_FEATURES: Final[frozenset[str]] = frozenset({STAR_TREE_FEATURE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +98,7 @@ class SegmentMetadata:
     columns: tuple[ColumnMetadata, ...]
     files: tuple[tuple[str, int], ...]  # name, size in bytes
     crc: int
+    star_trees: tuple[StarTreeMetadata, ...] = ()
 
     @property
     def crc_text(self) -> str:
@@ -114,6 +109,13 @@ class SegmentMetadata:
     def size_bytes(self) -> int:
         """Of all columns files."""
         return sum(size for _, size in self.files)
+
+    def buffers(self) -> Iterator[BufferEntry]:
+        """Of all columns and star-trees."""
+        for column in self.columns:
+            yield from column.buffers
+        for tree in self.star_trees:
+            yield from tree.buffers
 
     def column(self, name: str) -> ColumnMetadata | None:
         """The column of that name, or None."""
@@ -145,6 +147,11 @@ def segment_crc(metadata: SegmentMetadata) -> int:
         for entry in column.buffers:
             if entry.file == 0:
                 crc = crc32c(struct.pack("<QI", entry.size_bytes, entry.crc), crc)
+    for tree in metadata.star_trees:
+        if all(entry.file == 0 for entry in tree.buffers):
+            crc = crc32c(orjson.dumps(tree.content_json(), option=orjson.OPT_SORT_KEYS), crc)
+            for entry in tree.buffers:
+                crc = crc32c(struct.pack("<QI", entry.size_bytes, entry.crc), crc)
     return crc
 
 
@@ -156,8 +163,8 @@ def stored_json(value: Stored | None) -> int | str | None:
 
 
 def _content(metadata: SegmentMetadata) -> dict[str, Any]:
-    return {
-        "requires": [],
+    content = {
+        "requires": [STAR_TREE_FEATURE] if metadata.star_trees else [],
         "segmentName": metadata.segment_name,
         "tableName": metadata.table_name,
         "numDocs": metadata.num_docs,
@@ -165,6 +172,9 @@ def _content(metadata: SegmentMetadata) -> dict[str, Any]:
         "files": [{"name": name, "size": size} for name, size in metadata.files],
         "columns": [_column_json(column) for column in metadata.columns],
     }
+    if metadata.star_trees:
+        content["starTrees"] = [tree.to_json() for tree in metadata.star_trees]
+    return content
 
 
 def _time_json(time_range: TimeRange | None) -> dict[str, Any] | None:
@@ -245,10 +255,24 @@ class _Reader:
             columns=columns,
             files=files,
             crc=int(crc_text),
+            star_trees=self._star_trees(content, len(files)),
         )
         if (found := segment_crc(metadata)) != metadata.crc:
             raise self._corrupt("$.segmentCrc", metadata.crc, found)
         return metadata
+
+    def _star_trees(self, content: dict[str, Any], num_files: int) -> tuple[StarTreeMetadata, ...]:
+        trees = []
+        for i, item in enumerate(self._list(content, "starTrees", "$.content") if "starTrees" in content else []):
+            try:
+                trees.append(star_tree_from_json(item, num_files))
+            except LookupError as version:
+                raise UnsupportedVersionError(
+                    f"star-tree {i} of '{self._file}' is of another format; upgrade this server", found=str(version), supported=(STAR_TREE_VERSION,)
+                ) from None
+            except ValueError as error:
+                raise self._corrupt(f"$.content.starTrees[{i}]", "a star-tree", str(error)) from None
+        return tuple(trees)
 
     def _time(self, content: dict[str, Any]) -> TimeRange | None:
         if content.get("time") is None:

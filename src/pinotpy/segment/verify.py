@@ -28,7 +28,10 @@ from pinotpy.segment.index.inverted import check_inverted_index, check_inverted_
 from pinotpy.segment.index.null_vector import check_null_vector, null_vector_sizes
 from pinotpy.segment.index.sorted import check_sorted_index, sorted_index_sizes
 from pinotpy.segment.index.text import check_text_index, check_text_sizes
-from pinotpy.segment.metadata import DICTIONARY_ENCODING, PACKED_ENCODING, RAW_ENCODING, BufferEntry, ColumnMetadata, SegmentMetadata
+from pinotpy.segment.layout import BufferEntry
+from pinotpy.segment.metadata import DICTIONARY_ENCODING, PACKED_ENCODING, RAW_ENCODING, ColumnMetadata, SegmentMetadata
+from pinotpy.segment.star_tree.metadata import StarTreeMetadata
+from pinotpy.segment.star_tree.verify import check_star_tree, check_star_tree_sizes
 
 _CHUNK_BYTES_MAX = 16 << 20
 
@@ -37,8 +40,11 @@ def check_structure(metadata: SegmentMetadata, location: str) -> None:
     """Raises SegmentCorruptError unless counts, sizes and offsets of all buffers fit together."""
     for column in metadata.columns:
         _check_column(column, metadata.num_docs, f"{location}/{layout.METADATA}")
+    by_name = {column.name: column for column in metadata.columns}
+    for tree in metadata.star_trees:
+        check_star_tree_sizes(tree, by_name, metadata.num_docs, f"{location}/{layout.METADATA}")
     for index, (name, size) in enumerate(metadata.files):
-        entries = sorted((entry for column in metadata.columns for entry in column.buffers if entry.file == index), key=lambda entry: entry.offset)
+        entries = sorted((entry for entry in metadata.buffers() if entry.file == index), key=lambda entry: entry.offset)
         _check_tiling(entries, size, f"{location}/{name}")
 
 
@@ -143,18 +149,25 @@ def check_file(name: str, data: NDArray[np.uint8], size: int, location: str) -> 
 
 def check_contents(metadata: SegmentMetadata, files: list[NDArray[np.uint8]], location: str) -> None:
     """Raises SegmentCorruptError unless every CRC is right and every column holds what kernels rely on."""
-    for column in metadata.columns:
-        for entry in column.buffers:
+    owners: list[ColumnMetadata | StarTreeMetadata] = [*metadata.columns, *metadata.star_trees]
+    for owner in owners:
+        for entry in owner.buffers:
             data = files[entry.file][entry.offset : entry.offset + layout.aligned(entry.size_bytes)]
             if (found := crc32c(data)) != entry.crc:
                 raise SegmentCorruptError(
-                    f"buffer '{entry.kind}' of column '{column.name}' at byte {entry.offset} does not match its CRC",
+                    f"buffer '{entry.kind}' of {_owner(owner)} at byte {entry.offset} does not match its CRC",
                     file=f"{location}/{metadata.files[entry.file][0]}",
                     expected=entry.crc,
                     found=found,
                 )
     for column in metadata.columns:
         _check_values(column, metadata.num_docs, ColumnBuffers(column, files, f"{location}/{layout.COLUMNS}"))
+    for tree in metadata.star_trees:
+        check_star_tree(tree, ColumnBuffers(tree, files, f"{location}/{layout.COLUMNS}"), metadata)
+
+
+def _owner(owner: ColumnMetadata | StarTreeMetadata) -> str:
+    return owner.name if isinstance(owner, StarTreeMetadata) else f"column '{owner.name}'"
 
 
 def _check_values(column: ColumnMetadata, num_docs: int, buffers: ColumnBuffers) -> None:

@@ -22,7 +22,8 @@ from pinotpy.segment.builder import build_segment_into
 from pinotpy.segment.checksum import crc32c
 from pinotpy.segment.directory import MemoryDirectory
 from pinotpy.segment.immutable import ImmutableSegment, open_segment, scrub
-from pinotpy.segment.metadata import BufferEntry, SegmentMetadata, segment_crc
+from pinotpy.segment.layout import BufferEntry
+from pinotpy.segment.metadata import SegmentMetadata, segment_crc
 
 NUM_DOCS = 300
 

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from pinotpy.kernels.csr import inverted_index
 from pinotpy.segment import layout
 from pinotpy.segment.buffers import BufferSink, ColumnBuffers, Wrong
-from pinotpy.segment.metadata import BufferEntry, ColumnMetadata
+from pinotpy.segment.layout import BufferEntry
+from pinotpy.segment.metadata import ColumnMetadata
 
 
 def write_inverted_index(writer: BufferSink, ids: NDArray[Any], cardinality: int, mv_offsets: NDArray[np.uint32] | None) -> list[BufferEntry]:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from pinotpy.segment import layout
 from pinotpy.segment.buffers import BufferSink, ColumnBuffers, Wrong
-from pinotpy.segment.metadata import BufferEntry
+from pinotpy.segment.layout import BufferEntry
 
 
 def write_null_vector(writer: BufferSink, nulls: NDArray[np.bool_]) -> list[BufferEntry]:

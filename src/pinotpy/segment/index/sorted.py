@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pinotpy.kernels.csr import sorted_starts
 from pinotpy.segment import layout
 from pinotpy.segment.buffers import BufferSink, ColumnBuffers, Wrong
-from pinotpy.segment.metadata import BufferEntry
+from pinotpy.segment.layout import BufferEntry
 
 
 def write_sorted_index(writer: BufferSink, ids: NDArray[Any], cardinality: int) -> list[BufferEntry]:

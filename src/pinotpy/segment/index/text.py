@@ -18,7 +18,8 @@ from pinotpy.segment import layout
 from pinotpy.segment.buffers import BufferSink, ColumnBuffers, Wrong
 from pinotpy.segment.dictionary import VarDictionary
 from pinotpy.segment.dictionary_encode import Encoded, encode_bytes
-from pinotpy.segment.metadata import BufferEntry, ColumnMetadata
+from pinotpy.segment.layout import BufferEntry
+from pinotpy.segment.metadata import ColumnMetadata
 
 # Between the values of a multi-value lie this many positions, so that no phrase reaches from one into the next.
 VALUE_GAP: Final = 100

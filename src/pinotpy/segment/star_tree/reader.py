@@ -1,0 +1,193 @@
+"""An open star-tree: its nodes for the walk, its records as columns that kernels read like any other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pinotpy.data_types import DataType
+from pinotpy.errors import UnknownColumnError
+from pinotpy.functions.sketches.hyperloglog import LOG2M_DEFAULT
+from pinotpy.kernels import abi
+from pinotpy.segment.buffers import ColumnBuffers
+from pinotpy.segment.column import STORED_WORD
+from pinotpy.segment.data_source import Column, Dictionary, TextIndex
+from pinotpy.segment.dictionary_encode import id_dtype
+from pinotpy.segment.star_tree import metadata as names
+from pinotpy.segment.star_tree.metadata import StarTreeMetadata, StateMetadata
+from pinotpy.segment.star_tree.states import ranges
+
+COUNT_COLUMN = "$count"
+
+
+class StarTree:
+    """A tree of a segment. Implements data_source.Segment over the tree's records, each a doc:
+
+    - a dimension is a dictionary column with the dictionary of the segment's column; the id behind the last stands for a star;
+    - a column with pre-aggregated states is known by type, number of values and extremes; it has no value a doc;
+    - `state_column` gives what kernels add up.
+
+    Views keep the map alive; addresses are valid while the segment is held.
+    """
+
+    def __init__(
+        self, metadata: StarTreeMetadata, buffers: ColumnBuffers, segment_name: str, table: str, num_rows: int, column: Callable[[str], Column]
+    ) -> None:
+        self.metadata = metadata
+        self.name = segment_name
+        self.table = table
+        self.crc = 0
+        self.num_docs = metadata.num_docs
+        self.num_rows = num_rows  # of the segment
+        self.star_trees: tuple[StarTree, ...] = ()
+        self._buffers = buffers
+        self._column = column
+        self._columns: dict[str, Column] = {}
+        self._states = {(state.kind, state.column): index for index, state in enumerate(metadata.states)}
+        self._dimensions = {name: index for index, name in enumerate(metadata.dimensions)}
+        self.nodes_address = buffers.address(names.NODES)
+
+    @property
+    def nodes(self) -> NDArray[np.int32]:
+        """int32[num_nodes, NODE_WORDS], see kernels/star_tree.py."""
+        found: NDArray[np.int32] = self._buffers.view(names.NODES, np.int32).reshape(self.metadata.num_nodes, -1)
+        return found
+
+    def has_state(self, kind: str, column: str) -> bool:
+        return (kind, column) in self._states
+
+    def dimension(self, column: str) -> int:
+        """Place of a column in the split order, -1 if it is not in it."""
+        return self._dimensions.get(column, -1)
+
+    # --- data_source.Segment -----------------------------------------------------------------------------------------
+
+    def columns(self) -> tuple[str, ...]:
+        return (*self.metadata.dimensions, *dict.fromkeys(state.column for state in self.metadata.states if state.column not in self._dimensions))
+
+    def has_column(self, name: str) -> bool:
+        return name in self._dimensions or any(state.column == name for state in self.metadata.states)
+
+    def column(self, name: str) -> Column:
+        found = self._columns.get(name)
+        if found is None:
+            if not self.has_column(name):
+                raise UnknownColumnError(f"no column '{name}' in {self.metadata.name} of segment '{self.name}'", column=name)
+            found = self._columns.setdefault(name, self._open(name))
+        return found
+
+    def _open(self, name: str) -> Column:
+        base, index = self._column(name), self.dimension(name)
+        if index < 0:
+            return RecordColumn(name, base.data_type, self.num_docs, None, base)
+        kind = f"{names.DIMENSION}.{index}"
+        return RecordColumn(name, base.data_type, self.num_docs, self._buffers.view(kind, id_dtype(base.cardinality + 1)), base)
+
+    # --- states ------------------------------------------------------------------------------------------------------
+
+    def count_column(self) -> Column:
+        """Rows of each record, INT."""
+        return self._kept(COUNT_COLUMN, lambda: self._buffers.view(names.COUNT, np.int32))
+
+    def state_column(self, kind: str, column: str, part: str) -> Column | None:
+        """Part `low`, `high` (LONG) or `value` (the column's type) of a state as a raw column; None if it has no such part."""
+        buffer = f"{names.STATE}.{self._states[kind, column]}.{part}"
+        if buffer not in self._buffers:
+            return None
+        state = self.metadata.states[self._states[kind, column]]
+        dtype = state.data_type.stored.numpy if part == names.VALUE else np.int64
+        return self._kept(buffer, lambda: self._buffers.view(buffer, dtype), state.data_type if part == names.VALUE else DataType.LONG)
+
+    def spilled(self, column: str) -> NDArray[np.int64]:
+        """Parts of a sum of doubles outside the main window: int64[n, 4] of (doc, window, low, high), docs ascend."""
+        buffer = f"{names.STATE}.{self._states[names.SUM, column]}.{names.SPILLED}"
+        found: NDArray[np.int64] = self._buffers.view(buffer, np.int64).reshape(-1, 4) if buffer in self._buffers else np.empty((0, 4), np.int64)
+        return found
+
+    def sketches(self, kind: str, column: str, docs: NDArray[np.int64]) -> list[pa.Array]:
+        """The states of HYPERLOGLOG, QUANTILES or LONG_QUANTILES of these docs, as the function's state columns."""
+        prefix = f"{names.STATE}.{self._states[kind, column]}"
+        offsets = self._buffers.view(f"{prefix}.{names.OFFSETS}", np.int64)
+        lengths = offsets[docs + 1] - offsets[docs]
+        entries = ranges(offsets[docs], lengths)
+        ends = pa.array(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32))
+        values = self._buffers.view(f"{prefix}.{names.VALUES}", sketch_dtype(self.metadata.states[self._states[kind, column]]))[entries]
+        if kind == names.HYPERLOGLOG:
+            return [pa.array(np.full(len(docs), LOG2M_DEFAULT, np.int8)), pa.ListArray.from_arrays(ends, pa.array(values.astype(np.int32)))]
+        counts = self._buffers.view(f"{prefix}.{names.COUNTS}", np.uint32)[entries].astype(np.int64)
+        return [pa.ListArray.from_arrays(ends, pa.array(values)), pa.ListArray.from_arrays(ends, pa.array(counts))]
+
+    def _kept(self, key: str, view: Callable[[], NDArray[Any]], data_type: DataType = DataType.INT) -> Column:
+        found = self._columns.get(key)
+        return found if found is not None else self._columns.setdefault(key, RecordColumn(key, data_type, self.num_docs, view(), None))
+
+
+def sketch_dtype(state: StateMetadata) -> Any:
+    """Type of the values of a state of lists."""
+    if state.kind == names.HYPERLOGLOG:
+        return np.dtype("<u2")
+    return np.dtype("<f8") if state.kind == names.QUANTILES and state.data_type.stored.is_floating else np.dtype("<i8")
+
+
+class RecordColumn:
+    """A column over the records of a tree; implements data_source.Column.
+
+    With `base`, the segment's column: its dictionary and ids (a dimension), or without `data` only what is known of its
+    values. Without `base`: raw values.
+    """
+
+    single_value = True
+    has_nulls = False
+    max_values_per_doc = 1
+    is_sorted = False
+    partitions: tuple[int, ...] | None = None
+    text_index: TextIndex | None = None
+
+    def __init__(self, name: str, data_type: DataType, num_docs: int, data: NDArray[Any] | None, base: Column | None) -> None:
+        self.name = name
+        self.data_type = data_type
+        self.num_docs = num_docs
+        self._data = data
+        self.dictionary: Dictionary | None = None
+        self.num_values, self.cardinality = num_docs, -1
+        self.min_value = self.max_value = None if base is None else base.min_value
+        words = np.zeros(abi.META_WORDS, np.int64)
+        words[abi.M_ENCODING], words[abi.M_STORED] = abi.ENC_RAW, STORED_WORD[data_type.stored]
+        words[abi.M_CARDINALITY] = -1
+        if base is not None:
+            self.field_type, self.default_null, self.max_value = base.field_type, base.default_null, base.max_value
+            # Of the segment, not of the tree: sums are bounded by it.
+            self.num_values = base.num_values
+            if data is not None:
+                self.dictionary, self.cardinality = base.dictionary, base.cardinality
+                words[abi.M_ENCODING], words[abi.M_CARDINALITY] = abi.ENC_DICT, base.cardinality
+                words[abi.M_DICTIONARY], words[abi.M_DICTIONARY_OFFSETS] = base.meta[abi.M_DICTIONARY], base.meta[abi.M_DICTIONARY_OFFSETS]
+        words[abi.M_NUM_DOCS], words[abi.M_NUM_VALUES] = num_docs, num_docs if data is not None else self.num_values
+        if data is None:
+            # Nothing reads it; an address that is not 0 says that nothing has to be decoded.
+            words[abi.M_WIDTH], words[abi.M_DATA] = 1, words.ctypes.data
+        else:
+            words[abi.M_WIDTH], words[abi.M_DATA] = data.itemsize, data.__array_interface__["data"][0]
+        words.flags.writeable = False
+        self.meta = words
+
+    def ids(self) -> NDArray[Any]:
+        assert self.dictionary is not None and self._data is not None, f"column '{self.name}' is no dimension"
+        return self._data
+
+    def raw_values(self) -> NDArray[Any] | pa.Array:
+        assert self.dictionary is None and self._data is not None, f"column '{self.name}' has no value a record"
+        return self._data
+
+    def offsets(self) -> NDArray[np.uint32]:
+        raise AssertionError(f"column '{self.name}' is single-valued")
+
+    def null_bitmap(self) -> NDArray[np.uint8] | None:
+        return None
+
+    def null_mask(self) -> NDArray[np.bool_]:
+        return np.zeros(self.num_docs, np.bool_)
