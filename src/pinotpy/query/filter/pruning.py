@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from pinotpy.data_types import DataType
 from pinotpy.kernels.abi import M_BLOOM
 from pinotpy.kernels.bloom import exclude
-from pinotpy.query.columns import ColumnMetas, Partitionings
+from pinotpy.query.columns import ColumnMetas
+from pinotpy.query.segment_set import Partitionings
 from pinotpy.query.predicate import FixedMembers, FixedRange, Test, VarMembers, VarRange
 from pinotpy.segment.index.bloom import Stored, stored_hashes
 from pinotpy.segment.partition import partition_of, partition_text
