@@ -68,7 +68,7 @@ def extremes_plan(argument: Argument, which: tuple[str, ...]) -> Plan:
         def collect_decimals(rows: Words, values: pa.Array, counts: Words, num_rows: int) -> list[pa.Array]:
             return [extremes_of(rows, values, num_rows, is_min=name == "min") for name in which]
 
-        return DistributionPlan(collect_decimals)
+        return DistributionPlan(collect_decimals, counted=False)
     from pinotpy.kernels import extremes
 
     floating = data_type.stored.is_floating

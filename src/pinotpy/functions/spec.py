@@ -109,10 +109,15 @@ class DistributionPlan:
     collect(rows, values, counts, num_rows): entry i says that state row rows[i] saw values[i] (Arrow, stored form, null
         free) counts[i] times; a (row, value) pair may come more than once. Gives the state columns, num_rows long.
     by_segment: a row is what one segment saw of a group; the function's `merge` puts the segments of a group together.
+    counted: `counts` is read; where it is not, a scan need not count and gives an empty one.
+    assemble(offsets, values, counts): the same from the values of row r at offsets[r] … offsets[r + 1], each once; what a
+        scan calls where there is one.
     """
 
     collect: Callable[[NDArray[np.int64], pa.Array, NDArray[np.int64], int], list[pa.Array]]
     by_segment: bool = False
+    counted: bool = True
+    assemble: Callable[[NDArray[np.int64], pa.Array, NDArray[np.int64]], list[pa.Array]] | None = None
 
 
 Plan = Union[SlotPlan, DistributionPlan]

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType, StoredType
 from pinotpy.decimals import DIGITS_MAX, decode_decimal, encode_decimal
+from pinotpy.errors import QueryExecutionError
 from pinotpy.functions.exact_sums import merge_exact, round_exact
 
 Groups = NDArray[np.int64]
@@ -272,6 +273,13 @@ def distinct_sets(rows: NDArray[np.int64], values: pa.Array, num_rows: int) -> p
     ends = np.cumsum(np.bincount(kept_rows, minlength=num_rows)) if num_rows else np.empty(0, np.int64)
     offsets = np.concatenate([[0], ends]).astype(np.int32 if len(kept) < 2**31 else np.int64)
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values.take(pa.array(kept[order])))
+
+
+def assemble_sets(offsets: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64]) -> list[pa.Array]:
+    """The state column of sets from the distinct values of all rows, row after row (see DistributionPlan.assemble)."""
+    if offsets[-1] >= 2**31:
+        raise QueryExecutionError(f"the groups of this query have {offsets[-1]} different values, more than 2^31: use distinctCountHLL or group by less")
+    return [pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), values)]
 
 
 def merge_sets(states: pa.Array, groups: Groups, num_groups: int) -> pa.Array:

@@ -11,7 +11,7 @@ Layout (int64 words, G_*), the same for aggregations without groups (one group, 
  - **arena**: what units left behind: rows of [keys …, slots …] (row count first among the slots). `units` says which
    rows are of which unit: (unit, first row).
  - **spill arena**: (arena row, slot, window, low word, high word).
- - **distributions**: counted (group, value) pairs, a block of SET_WORDS words for each; see distributions.py.
+ - **distributions**: (group, value) pairs, a block of SET_WORDS words for each; see distributions.py.
 
 A kernel reaches it at state[S_USER]. Python owns it through `ResultContext`, which frees everything.
 """
@@ -50,11 +50,11 @@ G_SCRATCH: Final = 35
 G_SETS: Final = 40  # then SET_WORDS words a distribution
 
 SET_WORDS: Final = 10
-D_TABLE: Final = 0  # vector: counts by (group, dict id), or an open-addressing table
-D_ARENA: Final = 3  # vector: (arena row, value, count)
-D_MASK: Final = 6  # entries of the table - 1
-D_USED: Final = 7  # entries in use
-D_CARDINALITY: Final = 8  # dict ids a group where counts are addressed directly, 0 where they are hashed
+D_TABLE: Final = 0  # vector: a byte or a u32 for every (group, dict id) of the unit, zero between units
+D_ARENA: Final = 3  # vector: entries, see pairs.py
+D_FIRST: Final = 6  # words of the arena before the unit at hand
+D_COUNTS: Final = 7  # 1: how often a value was seen counts
+D_CARDINALITY: Final = 8  # dict ids a group where pairs are addressed directly, 0 where they are appended
 
 _VECTORS: Final = (G_TABLE, G_PAGES, G_KEYS, G_INDEX, G_KEY_BLOCK, G_SPILL, G_ARENA, G_UNITS, G_SPILL_ARENA, G_SCRATCH)
 SCRATCH_WORDS: Final = 4 * BLOCK

@@ -12,7 +12,7 @@ from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.data_types import DataType
 from pinotpy.decimals import encode_decimal
-from pinotpy.kernels import global_ids, merge, numbering, resolve
+from pinotpy.kernels import global_ids, merge, numbering, pairs, resolve
 from pinotpy.pql.parser import parse_pql, parse_sql
 from pinotpy.query.combine import merge_partials
 from pinotpy.query.compile import compile_query
@@ -92,3 +92,4 @@ def warm() -> None:
     numbering.warm()
     merge.warm()
     global_ids.warm()
+    pairs.warm()

@@ -48,7 +48,7 @@ class DistinctCountHll(AggregateFunction):
                 return hyperloglog.states_of_serialized(rows, values, num_rows)
             return hyperloglog.states_of_values(rows, values, num_rows, data_type, self.log2m)
 
-        return DistributionPlan(collect)
+        return DistributionPlan(collect, counted=False)
 
     def merge(self, states: Sequence[pa.Array], groups: Groups, num_groups: int) -> list[pa.Array]:
         return hyperloglog.merge_states(states, groups, num_groups)

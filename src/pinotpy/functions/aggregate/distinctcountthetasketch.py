@@ -54,7 +54,7 @@ class DistinctCountThetaSketch(AggregateFunction):
                 return theta.states_of_serialized(rows, values, num_rows, self.nominal_entries)
             return theta.states_of_values(rows, values, num_rows, data_type, self.nominal_entries)
 
-        return DistributionPlan(collect)
+        return DistributionPlan(collect, counted=False)
 
     def merge(self, states: Sequence[pa.Array], groups: Groups, num_groups: int) -> list[pa.Array]:
         return theta.merge_states(states, groups, num_groups, self.nominal_entries)

@@ -40,7 +40,7 @@ class FastHll(DistinctCountHll):
                 values = pa.array([], pa.binary())
             return hyperloglog.states_of_serialized(rows, values, num_rows)
 
-        return DistributionPlan(collect)
+        return DistributionPlan(collect, counted=False)
 
 
 def _bytes_of_texts(values: pa.Array) -> pa.Array:

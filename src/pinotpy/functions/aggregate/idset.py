@@ -15,7 +15,7 @@ from pinotpy.data_types import DataType
 from pinotpy.errors import QueryExecutionError
 from pinotpy.functions.sketches.idset import IdSetOptions, parse_options, write_id_set
 from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, DistributionPlan, Groups, Parameter
-from pinotpy.functions.states import distinct_sets, merge_sets, set_field
+from pinotpy.functions.states import assemble_sets, distinct_sets, merge_sets, set_field
 
 ANSWER_SIZE_BYTES_MAX = 1 << 29
 
@@ -53,7 +53,10 @@ class IdSetFunction(AggregateFunction):
         def collect(rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int) -> list[pa.Array]:
             return [distinct_sets(rows, values.cast(pa.string()) if is_text else values, num_rows)]
 
-        return DistributionPlan(collect)
+        def assemble(offsets: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64]) -> list[pa.Array]:
+            return assemble_sets(offsets, values.cast(pa.string()) if is_text else values, counts)
+
+        return DistributionPlan(collect, counted=False, assemble=assemble)
 
     def merge(self, states: Sequence[pa.Array], groups: Groups, num_groups: int) -> list[pa.Array]:
         return [merge_sets(states[0], groups, num_groups)]

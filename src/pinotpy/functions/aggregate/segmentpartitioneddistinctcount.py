@@ -32,7 +32,10 @@ class SegmentPartitionedDistinctCount(AggregateFunction):
         return [pa.field("count", pa.int64())]
 
     def plan(self, argument: Argument, *, sum_fits_long: bool) -> DistributionPlan:
-        return DistributionPlan(_collect, by_segment=True)
+        def assemble(offsets: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64]) -> list[pa.Array]:
+            return [pa.array(np.diff(offsets))]
+
+        return DistributionPlan(_collect, by_segment=True, counted=False, assemble=assemble)
 
     def merge(self, states: Sequence[pa.Array], groups: Groups, num_groups: int) -> list[pa.Array]:
         return [merge_counts(states[0], groups, num_groups)]

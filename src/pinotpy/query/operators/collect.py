@@ -12,13 +12,12 @@ from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType, StoredType
 from pinotpy.errors import QueryExecutionError
-from pinotpy.functions.grouping import number_keys
-from pinotpy.functions.spec import DistributionPlan, SlotPlan, Spilled
-from pinotpy.kernels import abi, merge
+from pinotpy.functions.spec import SlotPlan, Spilled
+from pinotpy.kernels import merge
 from pinotpy.kernels.exact_sums import UNIT_DOCS_MAX
-from pinotpy.kernels.result_context import D_ARENA, G_SPILL_ARENA, ResultContext
-from pinotpy.pql.ast import Literal
-from pinotpy.query.operators.layout import AggregationLayout, Layout, state_columns, word_kinds
+from pinotpy.kernels.result_context import G_SPILL_ARENA, ResultContext
+from pinotpy.query.operators.distributions import collect_distribution
+from pinotpy.query.operators.layout import Layout, state_columns, word_kinds
 from pinotpy.query.operators.sources import Sources
 
 Words = NDArray[np.int64]
@@ -63,7 +62,8 @@ def collect_states(
             columns = next(slots)
             states.append(entry.function.merge(columns, groups, num_groups) if wide else columns)
         else:
-            states.append(_collect_distribution(index, entry, entry.plan, threads, groups, num_groups, sources))
+            rows_of_threads = [(thread.context, thread.units, thread.first) for thread in threads]
+            states.append(collect_distribution(index, entry, entry.plan, rows_of_threads, groups, num_groups, sources))
     return state_columns(layout, states)
 
 
@@ -87,38 +87,6 @@ def _collect_slots(layout: Layout, threads: Sequence[ArenaRows], key_words: int,
             parts = Spilled(part[:, 0], part[:, 1] - entry.first_word, part[:, 2], part[:, 3], part[:, 4])
             states.append(entry.plan.collect(merged[:, entry.first_word : last], merged[:, entry.seen_word], parts))
     return states
-
-
-def _collect_distribution(
-    index: int, entry: AggregationLayout, plan: DistributionPlan, threads: Sequence[ArenaRows], groups: Words, num_groups: int, sources: Sources
-) -> list[pa.Array]:
-    """State columns of an aggregation that has a distribution; where it counts by segment, the parts of a group are merged."""
-    rows, units, values, counts = _distribution(index, entry, threads, groups, sources)
-    if not plan.by_segment:
-        return plan.collect(rows, values, counts, num_groups)
-    segments = sources.plan.units[units, abi.U_SEGMENT]
-    parts, first = number_keys(rows * len(sources.plan.segments) + segments)
-    return entry.function.merge(plan.collect(parts, values, counts, len(first)), rows[first], num_groups)
-
-
-def _distribution(index: int, entry: AggregationLayout, threads: Sequence[ArenaRows], groups: Words, sources: Sources) -> tuple[Words, Words, pa.Array, Words]:
-    """(group, unit, value, count) of every value that a group saw in a unit."""
-    rows, units, words, counts = [], [], [], []
-    for thread in threads:
-        pairs = thread.context.vector(entry.distribution + D_ARENA).reshape(-1, 3)
-        rows.append(groups[thread.first + pairs[:, 0]])
-        units.append(thread.units[pairs[:, 0]])
-        words.append(pairs[:, 1])
-        counts.append(pairs[:, 2])
-    assert entry.argument.data_type is not None
-    all_words, all_units = np.concatenate(words), np.concatenate(units)
-    source = entry.source
-    if isinstance(source, Literal) and entry.argument.data_type.stored is StoredType.VAR:
-        values = pa.array([str(source.value).encode()] * len(all_words), pa.binary())
-    else:
-        metas = sources.distributions.get(index, np.zeros(sources.plan.num_units, np.int64))
-        values, _ = decode(all_words, all_units, metas, entry.argument.data_type.stored)
-    return np.concatenate(rows), all_units, values, np.concatenate(counts)
 
 
 _STORED_ARROW = {

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from pinotpy.functions.spec import SlotPlan, Values
+from pinotpy.functions.spec import DistributionPlan, SlotPlan, Values
 from pinotpy.kernels import abi, distributions, fetch, updates, walk
 from pinotpy.pql.ast import Call, Expression, Identifier, Literal, Star
 from pinotpy.query.context import Filter
@@ -73,7 +73,8 @@ class _Emitter:
             self.shape.emit(distributions.add_ids.address, self.groups, ids, entry.distribution, skip)
             return
         kind = Values.DOUBLE if entry.argument.data_type.stored.is_floating else Values.LONG
-        self.shape.emit(distributions.add_values.address, self.groups, self._values(entry, kind), entry.distribution, skip)
+        doubles = int(kind is Values.DOUBLE)
+        self.shape.emit(distributions.add_values.address, self.groups, self._values(entry, kind), entry.distribution, skip, doubles)
 
     def walk(self, index: int, entry: AggregationLayout) -> None:
         """An aggregation that sees every value of a multi-value column: a program of its own (kernels/walk.py)."""
@@ -95,7 +96,8 @@ class _Emitter:
             self.sources.note(index, shape, source)
             inner.append(fetch.fetch_ids.address if source.by_id else fetch.fetch_values.address, (register, source.metas, entries + 1))
             add = distributions.add_ids.address if source.by_id else distributions.add_values.address
-            inner.append(add, (own_groups, register, entry.distribution, NO_REGISTER))
+            doubles = int(entry.argument.data_type is not None and entry.argument.data_type.stored.is_floating)
+            inner.append(add, (own_groups, register, entry.distribution, NO_REGISTER, doubles))
         program = inner.assemble(shape.num_units)
         shape.plan.keep_alive.append(program)
         addresses = program.ctypes.data + np.arange(shape.num_units, dtype=np.int64) * program.strides[0]
@@ -165,7 +167,7 @@ def literal_word(literal: Literal, kind: Values) -> int:
 def emit_distribution_frame(shape: Shape, layout: Layout, num_groups: NDArray[np.int64] | None) -> None:
     """Begin and end instructions of all distributions; `num_groups` per unit, None where groups are hashed."""
     for entry in layout.aggregations:
-        if entry.distribution < 0:
+        if not isinstance(entry.plan, DistributionPlan):
             continue
         cardinalities = np.zeros(shape.num_units, np.int64)
         if num_groups is not None and isinstance(entry.source, Identifier) and shape.has_dictionary(entry.source.name):
@@ -174,5 +176,5 @@ def emit_distribution_frame(shape: Shape, layout: Layout, num_groups: NDArray[np
             allowed = np.maximum(docs * distributions.DIRECT_PAIRS_PER_DOC, distributions.DIRECT_MAX)
             cardinalities = np.where(direct * num_groups <= allowed, direct, 0)
         groups = num_groups if num_groups is not None else 0
-        shape.begin(distributions.begin_distribution.address, entry.distribution, groups, cardinalities)
+        shape.begin(distributions.begin_distribution.address, entry.distribution, groups, cardinalities, int(entry.plan.counted))
         shape.end(distributions.end_distribution.address, entry.distribution)
