@@ -99,4 +99,4 @@ def _list_plan(plan: ScanPlan, lists: list[list[NDArray[np.int32]]]) -> ScanPlan
     starts = np.searchsorted(threads[kept], np.arange(plan.num_threads + 1))
     # Every doc of a list stays: no instructions.
     program = np.zeros((len(units), 0, abi.INSTRUCTION_WORDS), np.int64)
-    return replace(plan, units=units, starts=starts, filter_program=program, match_all=False, listed=listed, keep_alive=[plan], _programs=[])
+    return replace(plan, units=units, starts=starts, filter_program=program, match_all=False, listed=listed, keep_alive=[plan], _sections=[], _programs=[])

@@ -62,8 +62,26 @@ from pinotpy.query.segment_set import SegmentSet
 from pinotpy.segment.data_source import Segment
 from pinotpy.segment.global_ids.cache import GlobalDictionaries
 
+_LENGTHS: Final = (abi.U_NUM_BEGIN, abi.U_NUM_FILTER, abi.U_NUM_SELECT, abi.U_NUM_END)
 _EXPANDS_MAX: Final = abi.NUM_SELECTIONS - 1
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Sections:
+    """Instructions of units, int64[units, k, INSTRUCTION_WORDS] each: before the first block, per block, after the last."""
+
+    begin: NDArray[np.int64]
+    select: NDArray[np.int64]
+    end: NDArray[np.int64]
+
+    @property
+    def size_bytes(self) -> int:
+        return self.begin.nbytes + self.select.nbytes + self.end.nbytes
+
+    def take(self, rows: NDArray[np.int64]) -> Sections:
+        """The instructions of some of the units."""
+        return Sections(self.begin[rows], self.select[rows], self.end[rows])
 
 
 @dataclass(slots=True)
@@ -102,7 +120,8 @@ class ScanPlan:
     listed: list[NDArray[np.int32]] = field(default_factory=list)
     keep_alive: list[Any] = field(default_factory=list)
     dictionaries: GlobalDictionaries | None = None
-    _programs: list[tuple[Shape, NDArray[np.int64]]] = field(default_factory=list)
+    _sections: list[tuple[NDArray[np.int64], Sections]] = field(default_factory=list)
+    _programs: list[NDArray[np.int64]] = field(default_factory=list)
 
     @property
     def num_threads(self) -> int:
@@ -123,7 +142,7 @@ class ScanPlan:
     def shapes(self, columns: Sequence[str] = ()) -> Iterator[Shape]:
         """Groups of units in which each of `columns` is encoded alike (dictionary or raw, has nulls or not), together all
         units. Call once per plan: the instructions of all shapes are run by one `run`."""
-        assert not self._programs, "shapes() was called before on this plan"
+        assert not self._sections and not self._programs, "shapes() was called before on this plan"
         if not len(self.units):
             return
         rows = self.units[:, abi.U_SEGMENT]
@@ -134,7 +153,21 @@ class ScanPlan:
         for key in np.unique(keys):
             shape = Shape(self, np.flatnonzero(keys == key))
             yield shape
-            self._programs.append((shape, shape.assemble()))
+            self._sections.append((shape.units, shape.sections()))
+
+    def take_sections(self) -> list[tuple[NDArray[np.int64], Sections]]:
+        """What was emitted into the shapes: numbers of their units, and instructions. The plan forgets them."""
+        taken, self._sections = self._sections, []
+        return taken
+
+    def add_program(self, units: NDArray[np.int64], sections: Sections) -> None:
+        """Instructions of the units with these numbers; they run the filter of the plan in between."""
+        parts = sections.begin, self.filter_program[units], sections.select, sections.end
+        program = np.concatenate(parts, axis=1)
+        for word, part in zip(_LENGTHS, parts, strict=True):
+            self.units[units, word] = part.shape[1]
+        self.units[units, abi.U_PROGRAM] = program.ctypes.data + np.arange(len(units)) * (program.shape[1] * abi.INSTRUCTION_WORDS * 8)
+        self._programs.append(program)
 
     def run(
         self,
@@ -152,6 +185,8 @@ class ScanPlan:
 
         Raises: QueryTimeoutError, QueryCancelledError, MemoryLimitError, QueryExecutionError.
         """
+        for units, sections in self.take_sections():
+            self.add_program(units, sections)
         contexts = [make_context(thread) for thread in range(self.num_threads)]
         run_threads(self, [address for address, _ in contexts], [value for _, value in contexts], on_flush, on_error)
         return ScanRun([value for _, value in contexts], self.units[:, abi.U_SELECTED].copy())
@@ -270,18 +305,9 @@ class Shape:
         """Append an instruction that runs once per unit after its last block, if the unit selected anything."""
         self._end.append(function, args)
 
-    def assemble(self) -> NDArray[np.int64]:
-        """The program of these units, int64[num_units, k, INSTRUCTION_WORDS]; writes the section lengths to the units."""
-        filters = self.plan.filter_program[self.units]
-        parts = [self._begin.assemble(self.num_units), filters, self._select.assemble(self.num_units), self._end.assemble(self.num_units)]
-        program = np.ascontiguousarray(np.concatenate(parts, axis=1))
-        units = self.plan.units
-        units[self.units, abi.U_NUM_BEGIN] = parts[0].shape[1]
-        units[self.units, abi.U_NUM_FILTER] = parts[1].shape[1]
-        units[self.units, abi.U_NUM_SELECT] = parts[2].shape[1]
-        units[self.units, abi.U_NUM_END] = parts[3].shape[1]
-        units[self.units, abi.U_PROGRAM] = program.ctypes.data + np.arange(self.num_units) * (program.shape[1] * abi.INSTRUCTION_WORDS * 8)
-        return program
+    def sections(self) -> Sections:
+        """What was emitted, for every unit of the shape."""
+        return Sections(self._begin.assemble(self.num_units), self._select.assemble(self.num_units), self._end.assemble(self.num_units))
 
     def _fetch(self, kind: str, column: str, function: int) -> int:
         if self.plan.metas.column(column).single_value:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, overload
+from typing import Any, Final, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,6 +54,8 @@ class SegmentSet(Sequence[Segment]):
         self._has: dict[str, bool] = {}
         self._partitionings: dict[str, Partitionings | None] = {}
         self._occupied: SegmentSet | None = None
+        # Shapes of queries over this set (prepared.py).
+        self.prepared: dict[Any, Any] = {}
         if previous is not None:
             self._take_over(previous)
 
@@ -76,6 +78,16 @@ class SegmentSet(Sequence[Segment]):
 
     def __iter__(self) -> Iterator[Segment]:
         return iter(self.segments)
+
+    @property
+    def whole(self) -> SegmentSet:
+        """The set that this one is a part of, or itself."""
+        return self if self._whole is None else self._whole[0]
+
+    @property
+    def rows_of_whole(self) -> Words | None:
+        """Where the segments stand in `whole`; None: it is this set."""
+        return None if self._whole is None else self._whole[1]
 
     @property
     def occupied(self) -> SegmentSet:
@@ -118,11 +130,14 @@ class SegmentSet(Sequence[Segment]):
 
     def take(self, rows: NDArray[np.int64]) -> SegmentSet:
         """The segments at `rows`; what is known of this set is known of them."""
+        if self._whole is not None:
+            return self._whole[0].take(self._whole[1][rows])
         part = SegmentSet.__new__(SegmentSet)
         part.segments = tuple([self.segments[row] for row in rows.tolist()])
         part.docs = self.docs[rows]
         part.total_docs = int(part.docs.sum())
         part._whole, part._columns, part._has, part._partitionings, part._occupied = (self, rows), {}, {}, {}, None
+        part.prepared = {}
         return part
 
     def _bound(self) -> None:

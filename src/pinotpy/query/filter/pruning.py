@@ -12,8 +12,8 @@ from pinotpy.data_types import DataType
 from pinotpy.kernels.abi import M_BLOOM
 from pinotpy.kernels.bloom import exclude
 from pinotpy.query.columns import ColumnMetas
-from pinotpy.query.segment_set import Partitionings
 from pinotpy.query.predicate import FixedMembers, FixedRange, Test, VarMembers, VarRange
+from pinotpy.query.segment_set import Partitionings
 from pinotpy.segment.index.bloom import Stored, stored_hashes
 from pinotpy.segment.partition import partition_of, partition_text
 

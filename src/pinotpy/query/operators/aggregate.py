@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pyarrow as pa
 
@@ -15,18 +17,20 @@ from pinotpy.query.operators.layout import AggregationLayout, Layout, make_layou
 from pinotpy.query.operators.sources import Sources
 from pinotpy.query.partial import PartialResult
 from pinotpy.query.plan import ScanPlan
+from pinotpy.query.prepared import Prepared, prepare
 
 
 def run_aggregation(plan: ScanPlan) -> PartialResult:
     """One row of states; no rows if nothing matched. Raises what functions and limits raise."""
-    layout = make_layout(plan)
+    ready = prepare(plan, _make)
+    layout = make_layout(plan) if ready is None else ready.made.layout
     if plan.match_all and plan.segments:
         states = from_metadata(plan, layout) or _from_dictionaries(plan, layout)
         if states is not None:
             plan.statistics.num_docs_scanned += plan.segments.total_docs
             plan.statistics.num_segments_matched += len(plan.segments)
             return PartialResult(pa.table(states), plan.statistics)
-    return _scan(plan)
+    return _scan(plan, ready)
 
 
 def from_metadata(plan: ScanPlan, layout: Layout) -> dict[str, pa.Array] | None:
@@ -61,9 +65,16 @@ def dictionary_answers(plan: ScanPlan, entry: AggregationLayout) -> bool:
     return all(segment.column(entry.source.name).dictionary is not None for segment in plan.segments)
 
 
-def _scan(plan: ScanPlan) -> PartialResult:
-    num_read = len(projected_columns(plan.context))
-    plan = with_computed_columns(plan)
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """What a scan needs beside its instructions."""
+
+    layout: Layout
+    sources: Sources
+
+
+def _make(plan: ScanPlan) -> _Made:
+    """Emit into the plan's shapes."""
     layout = make_layout(plan)
     sources = Sources(plan)
     for shape in plan.shapes(projected_columns(plan.context)):
@@ -72,6 +83,17 @@ def _scan(plan: ScanPlan) -> PartialResult:
         shape.end(groups.end_dense.address)
         emit_distribution_frame(shape, layout, np.ones(shape.num_units, np.int64))
         shape.end(groups.clear_dense.address)
+    return _Made(layout, sources)
+
+
+def _scan(plan: ScanPlan, ready: Prepared[_Made] | None) -> PartialResult:
+    num_read = len(projected_columns(plan.context))
+    if ready is None:
+        plan = with_computed_columns(plan)
+        made, numbers = _make(plan), None
+    else:
+        made, numbers = ready.made, ready.bind(plan)
+    layout, sources = made.layout, made.sources
     control = plan.control.words
 
     def make_context(thread: int) -> tuple[int, ResultContext]:
@@ -79,7 +101,7 @@ def _scan(plan: ScanPlan) -> PartialResult:
         return context.address, context
 
     run = plan.run(make_context)
-    threads = arena_rows(run.contexts)
+    threads = arena_rows(run.contexts, numbers)
     num_rows = sum(len(thread.rows) for thread in threads)
     statistics = plan.statistics
     statistics.num_entries_scanned_post_filter += statistics.num_docs_scanned * num_read

@@ -33,12 +33,13 @@ class ArenaRows:
     first: int
 
 
-def arena_rows(contexts: Sequence[ResultContext]) -> list[ArenaRows]:
-    """The rows that the threads left."""
+def arena_rows(contexts: Sequence[ResultContext], numbers: Words | None = None) -> list[ArenaRows]:
+    """The rows that the threads left; `numbers`: of units, where they are not those of the plan (prepared.py)."""
     out, first = [], 0
     for context in contexts:
         rows = context.arena()
-        out.append(ArenaRows(context, rows, merge.units_of_rows(context.units(), len(rows)), first))
+        units = merge.units_of_rows(context.units(), len(rows))
+        out.append(ArenaRows(context, rows, units if numbers is None else numbers[units], first))
         first += len(rows)
     return out
 

@@ -101,6 +101,7 @@ def _rewritten(plan: ScanPlan, names: dict[Expression, str], types: dict[Express
         segments=segments,
         metas=ColumnMetas(segments),
         keep_alive=[plan],
+        _sections=[],
         _programs=[],
     )
 

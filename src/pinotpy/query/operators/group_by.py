@@ -24,6 +24,7 @@ from pinotpy.query.operators.layout import Layout, make_layout, projected_column
 from pinotpy.query.operators.sources import Source, Sources, fetch_ids, fetch_nulls, fetch_values
 from pinotpy.query.partial import PartialResult
 from pinotpy.query.plan import ScanPlan, Shape
+from pinotpy.query.prepared import prepare
 from pinotpy.query.result_types import result_type
 
 # A dense table may have so many groups for every doc of the segments (or DENSE_FREE altogether): above, hashing is faster.
@@ -47,16 +48,26 @@ class Key:
     metas: NDArray[np.int64]
 
 
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """What a scan of groups needs beside its instructions; `key_words` of all keys together."""
+
+    layout: Layout
+    keys: list[Key]
+    key_words: int
+    sources: Sources
+
+
 def run_group_by(plan: ScanPlan) -> PartialResult:
     """Rows of k<i> and states, one a group, no particular order. Raises what functions and limits raise."""
     num_read = len(projected_columns(plan.context))
-    plan = with_computed_columns(plan)
-    layout = make_layout(plan)
-    keys = make_keys(plan)
-    key_words = sum(1 + key.has_flag for key in keys)
-    sources = Sources(plan)
-    for shape in plan.shapes(projected_columns(plan.context)):
-        _emit(shape, layout, keys, sources)
+    ready = prepare(plan, _make)
+    if ready is None:
+        plan = with_computed_columns(plan)
+        made, numbers = _make(plan), None
+    else:
+        made, numbers = ready.made, ready.bind(plan)
+    layout, key_words = made.layout, made.key_words
     control = plan.control.words
 
     def make_context(thread: int) -> tuple[int, ResultContext]:
@@ -65,12 +76,22 @@ def run_group_by(plan: ScanPlan) -> PartialResult:
 
     run = plan.run(make_context)
     plan.statistics.num_entries_scanned_post_filter += plan.statistics.num_docs_scanned * num_read
-    rows = _collect(plan, layout, keys, key_words, arena_rows(run.contexts), sources)
+    rows = _collect(plan, layout, made.keys, key_words, arena_rows(run.contexts, numbers), made.sources)
     for context in run.contexts:
         context.close()
     partial = PartialResult(rows, plan.statistics)
     limit_groups(plan.context, partial)
     return partial
+
+
+def _make(plan: ScanPlan) -> _Made:
+    """Emit into the plan's shapes."""
+    layout = make_layout(plan)
+    keys = make_keys(plan)
+    sources = Sources(plan)
+    for shape in plan.shapes(projected_columns(plan.context)):
+        _emit(shape, layout, keys, sources)
+    return _Made(layout, keys, sum(1 + key.has_flag for key in keys), sources)
 
 
 def make_keys(plan: ScanPlan) -> list[Key]:

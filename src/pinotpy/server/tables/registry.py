@@ -61,6 +61,8 @@ class _Snapshot:
         return found
 
     def let_go(self) -> None:
+        """Nobody reads it any more; what stays of it serves the next snapshot."""
+        self.segments.prepared = {}
         for segment in self._held:
             segment.release()
 

@@ -1,0 +1,129 @@
+"""What is the same for all queries of one shape over one set of segments, made once: layouts, and the instructions of select
+functions for every segment.
+
+Two queries have the same shape when only literals of their filters differ. The filter decides which segments and docs are
+read and how; what is done with the selected docs does not depend on it. So an operator emits its instructions over a plan
+of *all* segments of the set, one unit each, and a query takes the rows of its own units:
+
+    ready = prepare(plan, _make)            # _make(plan of all segments) -> anything; emits into plan.shapes(…)
+    numbers = ready.bind(plan)              # instructions into this query's plan; unit → number in `ready.plan`
+    run = plan.run(make_context)
+
+What `_make` returns is shared by queries on many threads: never changed after it was made. Prepared shapes live in their
+SegmentSet, at most PREPARED_MAX of them and PREPARED_BYTES_MAX bytes, and go with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Final, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pinotpy.data_types import StoredType
+from pinotpy.kernels import abi
+from pinotpy.pql.ast import Identifier, Literal, Star
+from pinotpy.query.columns import ColumnMetas
+from pinotpy.query.context import ColumnRef, QueryContext
+from pinotpy.query.control import QueryControl
+from pinotpy.query.partial import Statistics
+from pinotpy.query.plan import ScanPlan, Sections
+from pinotpy.query.segment_set import SegmentSet
+
+PREPARED_MAX: Final = 64
+PREPARED_BYTES_MAX: Final = 32 << 20
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared(Generic[T]):
+    """One shape of queries over one set.
+
+    plan: over all segments, unit i is segment i; it cannot be run. made: what the operator made of it.
+    sections: the instructions of each group of units.
+    """
+
+    plan: ScanPlan
+    made: T
+    sections: list[tuple[NDArray[np.int64], Sections]]
+    size_bytes: int
+
+    def bind(self, plan: ScanPlan) -> NDArray[np.int64]:
+        """Give `plan`, a query's own, these instructions; returns the number in `self.plan` of each of its units."""
+        segments = plan.units[:, abi.U_SEGMENT]
+        rows = plan.segments.rows_of_whole
+        numbers = segments if rows is None else rows[segments]
+        if len(self.sections) == 1:
+            plan.add_program(np.arange(plan.num_units), self.sections[0][1].take(numbers))
+            return numbers
+        for units, sections in self.sections:
+            place = np.full(self.plan.num_units, -1, np.int64)
+            place[units] = np.arange(len(units))
+            found = place[numbers]
+            own = np.flatnonzero(found >= 0)
+            if len(own):
+                plan.add_program(own, sections.take(found[own]))
+        return numbers
+
+
+def prepare(plan: ScanPlan, make: Callable[[ScanPlan], T]) -> Prepared[T] | None:
+    """The prepared shape of a plan's query; None for a query that cannot share its instructions with others.
+
+    Raises: what `make` raises.
+    """
+    context, whole = plan.context, plan.segments.whole
+    key = (make, context.dialect, context.group_by, context.aggregations, context.columns, context.null_handling)
+    kept: dict[Any, Prepared[T] | None] = whole.prepared
+    if key in kept:
+        return kept[key]
+    made = _prepared(context, whole, make) if whole and is_shared(context, whole) else None
+    size = sum(one.size_bytes for one in [*kept.values(), made] if one is not None)
+    # A new dict, so that threads that read the old one are not disturbed.
+    whole.prepared = {key: made} if size > PREPARED_BYTES_MAX or len(kept) >= PREPARED_MAX else {**kept, key: made}
+    return made
+
+
+def is_shared(context: QueryContext, segments: SegmentSet) -> bool:
+    """Whether all that the query reads after its filter are columns that lie in the segments as kernels read them."""
+    for aggregation in context.aggregations:
+        if aggregation.filter is not None or not all(isinstance(arg, Identifier | Star | Literal) for arg in aggregation.args):
+            return False
+    if not all(isinstance(key, Identifier) for key in context.group_by):
+        return False
+    names = {arg.name for aggregation in context.aggregations for arg in aggregation.args if isinstance(arg, Identifier)}
+    names |= {key.name for key in context.group_by if isinstance(key, Identifier)}
+    return all(_is_read_in_place(column, segments) for column in context.columns if column.name in names)
+
+
+def _is_read_in_place(column: ColumnRef, segments: SegmentSet) -> bool:
+    if not column.single_value or not segments.has_column(column.name):
+        return False
+    rows = segments.column(column.name)
+    # Raw texts get dict ids of the query's own (computed_columns.py).
+    return rows.in_place and (column.data_type.stored is not StoredType.VAR or bool((rows.metas[:, abi.M_CARDINALITY] >= 0).all()))
+
+
+def _prepared(context: QueryContext, segments: SegmentSet, make: Callable[[ScanPlan], T]) -> Prepared[T]:
+    units = np.zeros((len(segments), abi.UNIT_WORDS), np.int64)
+    units[:, abi.U_SEGMENT] = np.arange(len(segments))
+    units[:, abi.U_HIGH] = segments.docs
+    plan = ScanPlan(
+        context=replace(context, filter=None),
+        segments=segments,
+        control=QueryControl(),
+        metas=ColumnMetas(segments),
+        units=units,
+        starts=np.array([0, len(segments)], np.int64),
+        filter_program=np.zeros((len(segments), 0, abi.INSTRUCTION_WORDS), np.int64),
+        statistics=Statistics(),
+        emit_filter=_no_filter,
+    )
+    made = make(plan)
+    sections = plan.take_sections()
+    return Prepared(plan, made, sections, sum(part.size_bytes for _, part in sections))
+
+
+def _no_filter(*_: object) -> None:
+    raise AssertionError("aggregations with a filter of their own are not prepared")

@@ -1,0 +1,135 @@
+"""Proves prepared shapes: queries that share instructions with others over one set of segments answer as those that do not
+(compared with numpy), whatever segments are left of it, however columns are encoded, on several threads; what cannot be
+shared is not; and no more is kept than the limit."""
+
+from __future__ import annotations
+
+import random
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+from fake_segment import FakeSegment, fake_column
+
+from pinotpy.config.schema import Schema
+from pinotpy.data_types import DataType
+from pinotpy.pql.parser import parse_sql
+from pinotpy.query import prepared, scan
+from pinotpy.query.compile import compile_query
+from pinotpy.query.context import QueryContext, QueryOptions
+from pinotpy.query.control import QueryControl
+from pinotpy.query.execute import execute
+from pinotpy.query.segment_set import SegmentSet
+
+DOCS = 5000
+SCHEMA = Schema.from_json(
+    {
+        "schemaName": "t",
+        "dimensionFieldSpecs": [{"name": name, "dataType": "INT"} for name in ("day", "g", "h")] + [{"name": "s", "dataType": "STRING"}],
+        "metricFieldSpecs": [{"name": "v", "dataType": "LONG"}],
+    }
+)
+
+
+def rows(number: int) -> dict[str, Any]:
+    rng = np.random.default_rng(number)
+    return {
+        "day": np.sort(rng.integers(10 * number, 10 * number + 10, DOCS)),
+        "g": rng.integers(0, 5 + number, DOCS),
+        "h": rng.integers(0, 40, DOCS),
+        "s": np.array([b"x%d" % i for i in rng.integers(0, 7, DOCS)]),
+        "v": rng.integers(-(10**12), 10**12, DOCS),
+    }
+
+
+ROWS = [rows(number) for number in range(6)]
+
+
+def segment(number: int) -> FakeSegment:
+    """v is raw in every second segment, g in the fourth."""
+    data = {name: values.tolist() for name, values in ROWS[number].items()}
+    return FakeSegment(
+        f"t_{number}",
+        [
+            fake_column("day", DataType.INT, data["day"]),
+            fake_column("g", DataType.INT, data["g"], dictionary=number != 4),
+            fake_column("h", DataType.INT, data["h"], inverted=True),
+            fake_column("s", DataType.STRING, data["s"]),
+            fake_column("v", DataType.LONG, data["v"], dictionary=number % 2 == 0),
+        ],
+    )
+
+
+@pytest.fixture(scope="module")
+def segments() -> SegmentSet:
+    return SegmentSet([segment(number) for number in range(6)])
+
+
+def compiled(text: str) -> QueryContext:
+    return compile_query(parse_sql(text), SCHEMA, QueryOptions(), null_handling=False)
+
+
+def expected(keys: tuple[str, ...], low: int, high: int, h: int) -> dict[Any, tuple[int, int, int, int]]:
+    groups: dict[Any, list[int]] = {}
+    for data in ROWS:
+        kept = (data["day"] >= low) & (data["day"] <= high) & (data["h"] != h)
+        for *key, value in zip(*(data[name][kept].tolist() for name in keys), data["v"][kept].tolist(), strict=True):
+            groups.setdefault(tuple(key), []).append(value)
+    return {key: (len(values), sum(values), min(values), max(values)) for key, values in groups.items()}
+
+
+def answer(context: QueryContext, segments: Any, threads: int, num_keys: int) -> dict[Any, tuple[int, ...]]:
+    with ThreadPoolExecutor(2) as executor:
+        found = execute(context, segments, QueryControl(), threads=threads, executor=executor).rows
+    if found is None:
+        return {}
+    table = [tuple(int(value) if not isinstance(value, str) else value.encode() for value in row.values()) for row in found.to_pylist()]
+    return {row[:num_keys]: row[num_keys:] for row in table}
+
+
+@pytest.mark.parametrize("keys", [(), ("g",), ("s",), ("h", "s")])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_queries_of_one_shape_answer_each_for_itself(segments: SegmentSet, keys: tuple[str, ...], threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scan, "DOCS_PER_THREAD_MIN", 700)
+    rng = random.Random(f"{keys}{threads}")
+    before = len(segments.prepared)
+    for _ in range(12):
+        low = rng.randint(-5, 60)
+        high, h = low + rng.choice((0, 3, 30, 100)), rng.randint(0, 45)
+        aggregations = "COUNT(*), SUM(v), MIN(v), MAX(v)"
+        text = f"SELECT {', '.join([*keys, aggregations])} FROM t WHERE day BETWEEN {low} AND {high} AND h <> {h}" + (
+            f" GROUP BY {', '.join(keys)} LIMIT 10000" if keys else ""
+        )
+        found = answer(compiled(text), segments, threads, len(keys))
+        assert {key: value for key, value in found.items() if value[0]} == expected(keys, low, high, h)
+        part = [segments[row] for row in rng.sample(range(6), 3)]
+        alone = answer(compiled(text), SegmentSet(part), threads, len(keys))
+        assert answer(compiled(text), segments.take(np.array([list(segments).index(one) for one in part])), threads, len(keys)) == alone
+    assert len(segments.prepared) <= before + 1
+
+
+def test_what_is_not_the_same_for_all_queries_of_a_shape_is_not_shared(segments: SegmentSet) -> None:
+    for text in (
+        "SELECT SUM(v) FILTER (WHERE g = 1) FROM t",
+        "SELECT SUM(v * g) FROM t",
+        "SELECT g + 1, COUNT(*) FROM t GROUP BY g + 1",
+        "SELECT $segmentName, COUNT(*) FROM t GROUP BY $segmentName",
+    ):
+        assert not prepared.is_shared(compiled(text), segments), text
+    assert prepared.is_shared(compiled("SELECT s, COUNT(*), MAX(v) FROM t WHERE g + 1 = 3 GROUP BY s"), segments)
+    raw_text = SegmentSet([FakeSegment("r", [fake_column("s", DataType.STRING, [b"a"], dictionary=False)])])
+    assert not prepared.is_shared(compiled("SELECT s, COUNT(*) FROM t GROUP BY s"), raw_text)
+    packed = SegmentSet([FakeSegment("p", [fake_column("g", DataType.INT, [1, 2, 3], packed=True)])])
+    assert not prepared.is_shared(compiled("SELECT g, COUNT(*) FROM t GROUP BY g"), packed)
+
+
+def test_a_set_keeps_no_more_shapes_than_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prepared, "PREPARED_MAX", 3)
+    segments = SegmentSet([segment(0)])
+    for aggregation in ("SUM(v)", "MIN(v)", "MAX(v)", "AVG(v)", "COUNT(*)"):
+        assert execute(compiled(f"SELECT {aggregation} FROM t WHERE h < 9"), segments, QueryControl()).rows is not None
+        assert 1 <= len(segments.prepared) <= 3
+    monkeypatch.setattr(prepared, "PREPARED_BYTES_MAX", 1)
+    assert execute(compiled("SELECT SUM(g) FROM t WHERE h < 9"), segments, QueryControl()).rows is not None
+    assert len(segments.prepared) == 1
