@@ -25,7 +25,9 @@ from pinotpy.errors import TableNotFoundError
 from pinotpy.names import split_table_name
 from pinotpy.pql.ast import Dialect
 from pinotpy.query.partial import PartialResult
-from pinotpy.rpc.wire import ServerRequest, encode_request
+from pinotpy.rpc.channel import ServerAddress
+from pinotpy.rpc.template_sender import TemplateSender
+from pinotpy.rpc.wire import FEATURES_SUPPORTED, ServerRequest
 from pinotpy.segment.builder import build_segment
 from pinotpy.segment.immutable import load_segment
 from pinotpy.server.metrics import ServerMetrics
@@ -64,6 +66,7 @@ class InProcessCluster:
             )
             for name, registry in self.registries.items()
         }
+        self._sender = TemplateSender(self._call)
         self.broker = Broker(
             broker_id="Broker_test_1",
             catalog=self.catalog,
@@ -112,8 +115,11 @@ class InProcessCluster:
             registry.close()
 
     async def _send(self, server: str, request: ServerRequest, timeout_s: float) -> PartialResult:
-        answer = await asyncio.to_thread(self.services[server].handle, encode_request(request), timeout_s, "test")
-        return PartialResult.from_bytes(answer)
+        address = ServerAddress(server, "test", 1, features=FEATURES_SUPPORTED)
+        return PartialResult.from_bytes(await self._sender.send(address, request, timeout_s))
+
+    async def _call(self, server: ServerAddress, content: bytes, timeout_s: float) -> bytes:
+        return await asyncio.to_thread(self.services[server.instance].handle, content, timeout_s, "test")
 
 
 def _scheduler() -> QueryScheduler:

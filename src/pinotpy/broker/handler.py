@@ -15,21 +15,22 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pinotpy.broker.admission import Admission
-from pinotpy.broker.catalog import Catalog, Target
+from pinotpy.broker.catalog import Catalog, Half, Target
 from pinotpy.broker.metrics import BrokerMetrics
-from pinotpy.broker.plan_cache import Plan, PlanCache
+from pinotpy.broker.plan_cache import Asked, Plan, PlanCache, TemplateCache
 from pinotpy.broker.scatter import Gathered, scatter
 from pinotpy.clock import Clock
 from pinotpy.config.schema import Schema
 from pinotpy.errors import MemoryLimitError, ParseError, PinotError, QueryTimeoutError
-from pinotpy.pql.ast import Dialect
+from pinotpy.pql.ast import Dialect, Statement
 from pinotpy.pql.parser import parse_pql, parse_sql
 from pinotpy.query.combine import merge_partials
 from pinotpy.query.compile import compile_query, compile_without_table
 from pinotpy.query.compile_sql import compile_constants
-from pinotpy.query.context import QueryContext
+from pinotpy.query.context import QueryContext, QueryOptions
 from pinotpy.query.context_codec import encode_context
 from pinotpy.query.explain.answer import explain_constants, explanation
+from pinotpy.query.literals import encode_literals, literals_of
 from pinotpy.query.options import asks_to_explain, query_options
 from pinotpy.query.partial import PartialResult, QueryException
 from pinotpy.query.reduce import constant_row, reduce_partials
@@ -82,6 +83,11 @@ class Question:
     trace: bool = False
     explain: bool = False
 
+    @property
+    def beside_text(self) -> tuple[str, str, bool, bool]:
+        """All but text and dialect."""
+        return self.query_options, self.debug_options, self.trace, self.explain
+
 
 @dataclass(slots=True)
 class Broker:
@@ -98,6 +104,7 @@ class Broker:
     quarantine: dict[str, int] = field(default_factory=dict)
     heard: dict[str, float] = field(default_factory=dict)
     plans: PlanCache = field(default_factory=PlanCache)
+    templates: TemplateCache = field(default_factory=TemplateCache)
     admission: Admission = field(init=False)
 
     def __post_init__(self) -> None:
@@ -134,12 +141,16 @@ async def answer_query(broker: Broker, question: Question, may_read: Callable[[s
     result_keys, write = (pql_response.result_keys, pql_response.write) if is_pql else (sql_response.result_keys, sql_response.write)
     try:
         known = broker.plans.get(question)
+        asked = None if known is not None else broker.templates.find(question.text, question.dialect, question.beside_text)
+        if asked is not None and asked.plan is not None:
+            known = asked.plan
         plan = known or await _parse(broker, question)
         statement, options = plan.statement, plan.options
         is_traced = options.trace
         deadline_ns = start_ns + (options.timeout_ms or broker.limits.timeout_ms) * 1_000_000
         laps.lap("PARSE", cached=known is not None)
-        context = compile_constants(statement, options, null_handling=options.enable_null_handling)
+        if asked is None or asked.plan is None:
+            context = compile_constants(statement, options, null_handling=options.enable_null_handling)
         if context is not None and statement.explain:
             envelope.explanation = explain_constants()
         elif context is not None:
@@ -151,12 +162,18 @@ async def answer_query(broker: Broker, question: Question, may_read: Callable[[s
             target = broker.catalog.resolve(statement.table, question.dialect)
             envelope.tables_queried = (target.raw_table_name,)
             laps.lap("ROUTE")
-            context = plan.compiled_for(target.schema) or await _compile(broker, question, plan, target.schema)
+            context = plan.compiled_for(target.schema)
+            if context is None:
+                if asked is not None and asked.plan is not None:
+                    # Compiled against a schema that is no more: the template's statement has another text's literals.
+                    asked.plan, plan = None, await _parse(broker, question)
+                context = await _compile(broker, question, plan, target.schema, asked)
             laps.lap("COMPILE")
             await broker.admission.enter((deadline_ns - broker.clock.monotonic_ns()) / 1e9)
             try:
                 laps.lap("WAIT")
-                gathered = await _gather(broker, context, target, number, deadline_ns)
+                bound = asked if asked is not None and asked.plan is not None else None
+                gathered = await _gather(broker, context, bound, target, number, deadline_ns)
                 laps.lap(
                     "SCATTER",
                     servers=len(gathered.asked | gathered.responded | gathered.unreachable),
@@ -191,29 +208,45 @@ async def _parse(broker: Broker, question: Question) -> Plan:
             "or raise pinot.broker.query.maxTextBytes"
         )
     is_long = len(question.text) > INLINE_TEXT_CHARACTERS_MAX
-    parse = parse_pql if question.dialect is Dialect.PQL else parse_sql
-    statement = await asyncio.to_thread(parse, question.text) if is_long else parse(question.text)
-    options = query_options(statement, question.query_options, question.debug_options, trace=question.trace, timeout_max_ms=broker.limits.timeout_ms)
+    statement = await asyncio.to_thread(_parsed, question) if is_long else _parsed(question)
+    options = _options(broker, question, statement)
     explain = statement.explain or asks_to_explain(options, requested=question.explain)
     return Plan(replace(statement, explain=explain), options)
 
 
-async def _compile(broker: Broker, question: Question, plan: Plan, schema: Schema) -> QueryContext:
+def _parsed(question: Question) -> Statement:
+    return parse_pql(question.text) if question.dialect is Dialect.PQL else parse_sql(question.text)
+
+
+def _options(broker: Broker, question: Question, statement: Statement) -> QueryOptions:
+    return query_options(statement, question.query_options, question.debug_options, trace=question.trace, timeout_max_ms=broker.limits.timeout_ms)
+
+
+async def _compile(broker: Broker, question: Question, plan: Plan, schema: Schema, asked: Asked | None) -> QueryContext:
     limits = broker.limits
     compile_it = functools.partial(
         compile_query,
-        plan.statement,
-        schema,
-        plan.options,
+        schema=schema,
+        options=plan.options,
         null_handling=plan.options.enable_null_handling,
         case_insensitive=limits.case_insensitive and question.dialect is Dialect.SQL,
         response_rows_max=limits.response_rows_max,
         limit_override=limits.limit_override,
     )
     if len(question.text) > INLINE_TEXT_CHARACTERS_MAX:
-        return await asyncio.to_thread(compile_it)
-    plan.context, plan.schema = compile_it(), schema
+        return await asyncio.to_thread(compile_it, plan.statement)
+    plan.context, plan.schema = compile_it(plan.statement), schema
     broker.plans.put(question, plan)
+    if asked is not None:
+
+        def compiled(text: str) -> QueryContext:
+            other = replace(question, text=text)
+            statement, options = _parsed(other), plan.options
+            if _options(broker, other, statement) != options:
+                raise ParseError("the options are part of the text")
+            return compile_it(replace(statement, explain=plan.statement.explain))
+
+        broker.templates.learn(asked, plan, compiled)
     return plan.context
 
 
@@ -233,8 +266,8 @@ def _num_cells(result: ReducedResult) -> int:
     return result.num_rows * len(result.columns) + sum(len(groups.value.values) * (len(groups.keys) + 1) for groups in result.group_lists)
 
 
-async def _gather(broker: Broker, context: QueryContext, target: Target, number: int, deadline_ns: int) -> Gathered:
-    """Scatter to the servers of every half of the table and collect."""
+async def _gather(broker: Broker, context: QueryContext, bound: Asked | None, target: Target, number: int, deadline_ns: int) -> Gathered:
+    """Scatter to the servers of every half of the table and collect. `bound`: the query by its template, whose context is given."""
     excluded = _quarantined(broker)
     whole = Gathered()
     received_bytes, allowed_bytes = 0, broker.limits.memory_max_bytes
@@ -245,10 +278,11 @@ async def _gather(broker: Broker, context: QueryContext, target: Target, number:
         return (deadline_ns - broker.clock.monotonic_ns()) / 1e9
 
     for half in target.halves:
-        half_context = replace(context, table=half.routing.table, filter=half.with_time_boundary(context.filter))
-        encoded = encode_context(pin_time(half_context, now_ms))
+        encoded, literals = _encoded(context, bound, half, now_ms)
 
-        async def ask(server: str, segments: tuple[str, ...], table: str = half.routing.table, encoded: bytes = encoded) -> PartialResult:
+        async def ask(
+            server: str, segments: tuple[str, ...], table: str = half.routing.table, encoded: bytes = encoded, literals: bytes | None = literals
+        ) -> PartialResult:
             timeout_s = left_s()
             if timeout_s <= 0:
                 raise QueryTimeoutError("the query's time was up before the servers could be asked: raise timeoutMs or lower the load")
@@ -264,6 +298,7 @@ async def _gather(broker: Broker, context: QueryContext, target: Target, number:
                 segment_names=segments,
                 context=encoded,
                 flags=FLAG_TRACE if context.options.trace else 0,
+                literals=literals,
             )
             partial = await broker.send(server, request, timeout_s + LAST_WORD_S)
             nonlocal received_bytes
@@ -280,6 +315,19 @@ async def _gather(broker: Broker, context: QueryContext, target: Target, number:
     for server in whole.unreachable - whole.responded:
         broker.quarantine[server] = broker.clock.monotonic_ns() + QUARANTINE_NS
     return whole
+
+
+def _encoded(context: QueryContext, bound: Asked | None, half: Half, now_ms: int) -> tuple[bytes, bytes | None]:
+    """What servers of one half get: the context, or that of the template and the literals."""
+
+    def of_half() -> QueryContext:
+        return replace(context, table=half.routing.table, filter=half.with_time_boundary(context.filter))
+
+    if bound is None or bound.plan is None or bound.literals is None:
+        return encode_context(pin_time(of_half(), now_ms)), None
+    literals = bound.literals + literals_of(half.time_predicate)
+    encoded = bound.plan.blank_context((half.routing.table, half.time_predicate), of_half)
+    return encoded, encode_literals(literals)
 
 
 def _quarantined(broker: Broker) -> frozenset[str]:

@@ -1,34 +1,56 @@
-"""Queries that were asked before: parsed and compiled once per text, as long as the table's schema is the same object.
+"""Queries that were asked before: parsed and compiled once per text, and once per shape of texts.
 
-A dashboard asks the same texts again and again; parsing and compiling is half of what a broker computes for a small query.
-Nothing that depends on the time or on data is in a plan. Used by one event loop.
+A dashboard asks the same texts again and again, an application the same text with other literals; parsing and compiling is half
+of what a broker computes for a small query. Nothing that depends on the time or on data is in a plan, and a plan counts only
+for the very schema object that it was compiled against. Rights are asked for every query anew. Used by one event loop.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
 
 from pinotpy.config.schema import Schema
-from pinotpy.pql.ast import Statement
-from pinotpy.query.context import QueryContext, QueryOptions
+from pinotpy.pql.ast import Dialect, Statement
+from pinotpy.pql.shape import Shape, shape_of
+from pinotpy.query.context import LiteralValue, QueryContext, QueryOptions
+from pinotpy.query.context_codec import encode_context
+from pinotpy.query.literals import blank
+from pinotpy.query.templates import Template, make_template
 
 PLANS_MAX = 512
+SHAPES_MAX = 512
+TEMPLATES_MAX = 512
+# Finding a template costs a compilation for each literal: only for what is asked again.
+SEEN_MIN = 2
 
 
 @dataclass(slots=True)
 class Plan:
-    """A parsed query; `context` is valid for the very `schema` it was compiled against (None: not compiled yet)."""
+    """A parsed query; `context` is valid for the very `schema` it was compiled against (None: not compiled yet).
+
+    encoded: what a template's queries send of their context, by what else it depends on (handler).
+    """
 
     statement: Statement
     options: QueryOptions
     schema: Schema | None = None
     context: QueryContext | None = None
+    encoded: dict[Hashable, bytes] = field(default_factory=dict)
 
     def compiled_for(self, schema: Schema) -> QueryContext | None:
         """The context, if it was compiled against this schema."""
         return self.context if self.schema is schema else None
+
+    def blank_context(self, key: Hashable, context: Callable[[], QueryContext]) -> bytes:
+        """The bytes of a template's context, made once."""
+        found = self.encoded.get(key)
+        if found is None:
+            if len(self.encoded) >= 8:
+                self.encoded.clear()
+            found = self.encoded[key] = encode_context(blank(context()))
+        return found
 
 
 class PlanCache:
@@ -52,3 +74,102 @@ class PlanCache:
         self._plans[question] = plan
         if len(self._plans) > PLANS_MAX:
             self._plans.popitem(last=False)
+
+
+@dataclass(slots=True)
+class Asked:
+    """A text by its shape. `key`: the shape with all that a plan depends on besides the text.
+
+    plan and literals: those of its template, if there is one; `literals` are this text's, in the order of the filter.
+    """
+
+    key: Hashable
+    shape: Shape
+    plan: Plan | None = None
+    literals: list[LiteralValue] | None = None
+
+
+@dataclass(slots=True)
+class _Known:
+    """A shape. fixed: which literals belong to a template's key; None: not found out yet."""
+
+    num_seen: int = 0
+    fixed: tuple[int, ...] | None = None
+    is_hopeless: bool = False
+    seen: OrderedDict[tuple[str, ...], None] = field(default_factory=OrderedDict)
+
+
+class TemplateCache:
+    """The templates used last."""
+
+    def __init__(self) -> None:
+        self._shapes: OrderedDict[Hashable, _Known] = OrderedDict()
+        self._templates: OrderedDict[Hashable, tuple[Template, Plan]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._templates)
+
+    def find(self, text: str, dialect: Dialect, rest: Hashable) -> Asked | None:
+        """The shape of a text with its template's plan, if there is one; None if templates don't know such texts.
+
+        Args:
+            rest: what else a plan depends on: the options beside the text.
+        """
+        shape = shape_of(text, dialect)
+        if shape is None:
+            return None
+        asked = Asked((shape.parts, dialect, rest), shape)
+        known = self._shapes.get(asked.key)
+        if known is None or known.fixed is None:
+            return None if known is not None and known.is_hopeless else asked
+        written = shape.literals
+        template_key = (asked.key, tuple([written[i] for i in known.fixed]))
+        found = self._templates.get(template_key)
+        if found is not None:
+            self._templates.move_to_end(template_key)
+            asked.literals = found[0].bind(written)
+            if asked.literals is None:
+                return None  # this text has to be compiled for itself
+            asked.plan = found[1]
+        return asked
+
+    def learn(self, asked: Asked, plan: Plan, compiled: Callable[[str], QueryContext]) -> None:
+        """A text of this shape was compiled to `plan`: find its template, if it was asked often enough.
+
+        Args:
+            compiled: parses and compiles a text of the same shape.
+        """
+        known = self._shapes.get(asked.key)
+        if known is None:
+            known = self._shapes[asked.key] = _Known()
+            if len(self._shapes) > SHAPES_MAX:
+                self._shapes.popitem(last=False)
+        else:
+            self._shapes.move_to_end(asked.key)
+        known.num_seen += 1
+        written = asked.shape.literals
+        if known.is_hopeless or known.num_seen < SEEN_MIN or not self._is_asked_again(known, written):
+            return
+        assert plan.context is not None
+        template = make_template(asked.shape, written, plan.context.dialect, compiled)
+        if template is None or (known.fixed is not None and known.fixed != template.fixed):
+            known.is_hopeless = True
+            return
+        known.fixed = template.fixed
+        template_key = (asked.key, tuple([written[i] for i in template.fixed]))
+        self._templates[template_key] = template, Plan(plan.statement, plan.options, plan.schema, template.context)
+        if len(self._templates) > TEMPLATES_MAX:
+            self._templates.popitem(last=False)
+
+    @staticmethod
+    def _is_asked_again(known: _Known, written: list[str]) -> bool:
+        """Whether the literals of the key were asked before, once the shape has told which those are."""
+        if known.fixed is None:
+            return True
+        fixed = tuple([written[i] for i in known.fixed])
+        if fixed in known.seen:
+            return True
+        known.seen[fixed] = None
+        if len(known.seen) > TEMPLATES_MAX:
+            known.seen.popitem(last=False)
+        return False

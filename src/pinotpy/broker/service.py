@@ -29,7 +29,8 @@ from pinotpy.rpc.frame_channel import FrameChannel
 from pinotpy.rpc.grpc_channel import GrpcChannel
 from pinotpy.rpc.preferring_channel import PreferringChannel
 from pinotpy.rpc.security import RpcSecurity
-from pinotpy.rpc.wire import ServerRequest, encode_request
+from pinotpy.rpc.template_sender import TemplateSender
+from pinotpy.rpc.wire import ServerRequest
 from pinotpy.service.assembly import Equipment, run_assembled
 from pinotpy.service.daemon import Part
 from pinotpy.service.http import build_app
@@ -93,8 +94,10 @@ class BrokerParts:
         settings, equipment, spectator = self.settings, self.equipment, self._spectator
         catalog = ClusterCatalog(lambda: spectator.view, equipment.clock, case_insensitive=settings.case_insensitive)
 
+        sender = TemplateSender(self._channel.call)
+
         async def send(server: str, request: ServerRequest, timeout_s: float) -> PartialResult:
-            answer = await self._channel.call(catalog.address(server), encode_request(request), timeout_s)
+            answer = await sender.send(catalog.address(server), request, timeout_s)
             equipment.metrics.count("totalServerResponseSize", len(answer))
             return PartialResult.from_bytes(answer)
 

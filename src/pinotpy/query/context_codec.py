@@ -62,7 +62,7 @@ def encode_context(context: QueryContext) -> bytes:
             "limit": context.limit,
             "offset": context.offset,
             "nullHandling": context.null_handling,
-            "columns": [[column.name, column.data_type.value, column.single_value, _value_out(column.default_null)] for column in context.columns],
+            "columns": [[column.name, column.data_type.value, column.single_value, write_value(column.default_null)] for column in context.columns],
             "options": {item.name: getattr(context.options, item.name) for item in fields(QueryOptions)},
             "explain": context.explain,
             # Only where there are some: a server that does not know the key cannot answer such a query, and says so.
@@ -89,7 +89,8 @@ def decode_context(data: bytes) -> QueryContext:
 # --- out -----------------------------------------------------------------------------------------------------------
 
 
-def _value_out(value: object) -> list[str] | None:
+def write_value(value: object) -> list[str] | None:
+    """A literal as JSON."""
     if value is None:
         return None
     if isinstance(value, bool):
@@ -115,7 +116,7 @@ def _expression_out(expression: Expression | AggregationRef) -> list[list[Any]]:
         if isinstance(node, Identifier):
             flat.append(["i", node.name])
         elif isinstance(node, Literal):
-            flat.append(["l", _value_out(node.value), node.text, node.is_string])
+            flat.append(["l", write_value(node.value), node.text, node.is_string])
         elif isinstance(node, Star):
             flat.append(["*"])
         elif isinstance(node, AggregationRef):
@@ -145,8 +146,8 @@ def _filter_out(root: Filter | None) -> list[list[Any]] | None:
         elif isinstance(node, Constant):
             flat.append(["const", node.value])
         elif isinstance(node, Predicate):
-            bounds = [None if bound is None else [_value_out(bound.value), bound.inclusive] for bound in (node.lower, node.upper)]
-            values = [_value_out(value) for value in node.values]
+            bounds = [None if bound is None else [write_value(bound.value), bound.inclusive] for bound in (node.lower, node.upper)]
+            values = [write_value(value) for value in node.values]
             flat.append(["p", _expression_out(node.lhs), node.comparison.value, values, *bounds, node.flags, node.escape])
         else:
             flat.append(["e", _expression_out(node.expression)])
@@ -246,7 +247,8 @@ _VALUES: Final[dict[str, Callable[[str], Any]]] = {
 }
 
 
-def _value_in(raw: Any) -> Any:
+def read_value(raw: Any) -> Any:
+    """Inverse of `write_value`; raises ValueError, TypeError, KeyError or decimal's errors for what it never writes."""
     if raw is None:
         return None
     tag, text = raw
@@ -255,7 +257,7 @@ def _value_in(raw: Any) -> Any:
 
 def _default_in(data_type: str, raw: Any) -> Any:
     """The default of a column; it goes to kernels as a value of the column's type, so a wrong one is refused here."""
-    value = _value_in(raw)
+    value = read_value(raw)
     stored = DataType(data_type).stored
     expected = bytes if not stored.is_fixed else int if stored.is_integer else float
     if value is not None and (not isinstance(value, expected) or isinstance(value, bool)):
@@ -279,7 +281,7 @@ def _expression_in(raw: Any) -> Expression | AggregationRef:
             stack.append(Identifier(_of(str, name)))
         elif tag == "l":
             value, text, is_string = rest
-            stack.append(Literal(_value_in(value), _of(str, text), _of(bool, is_string)))
+            stack.append(Literal(read_value(value), _of(str, text), _of(bool, is_string)))
         elif tag == "*":
             () = rest
             stack.append(Star())
@@ -312,7 +314,7 @@ def _bound_in(raw: Any) -> Bound | None:
     if raw is None:
         return None
     value, inclusive = raw
-    return Bound(_value_in(value), _of(bool, inclusive))
+    return Bound(read_value(value), _of(bool, inclusive))
 
 
 def _filter_in(raw: Any) -> Filter | None:
@@ -334,7 +336,7 @@ def _filter_in(raw: Any) -> Filter | None:
         elif tag == "p":
             lhs, comparison, values, lower, upper, flags, escape = rest
             bounds = _bound_in(lower), _bound_in(upper)
-            literals = tuple(_value_in(value) for value in values)
+            literals = tuple(read_value(value) for value in values)
             stack.append(Predicate(_plain(lhs), Comparison(comparison), literals, *bounds, _of(str, flags), _of(str, escape)))
         elif tag == "e":
             (expression,) = rest

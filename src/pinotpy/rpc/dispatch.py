@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from pinotpy.errors import AccessDeniedError, DataError, OutOfCapacityError, PinotError, QueryTimeoutError
 from pinotpy.rpc.faults import ServerFaultError
-from pinotpy.rpc.wire import KIND_OFFSET, PROTOCOL_VERSION, RequestHead, RequestKind, decode_head, decode_request
+from pinotpy.rpc.wire import KIND_OFFSET, PROTOCOL_VERSION, RequestHead, RequestKind, decode_bound, decode_head, decode_request
 
 # (request bytes, seconds left, peer) → answer bytes. Runs on a thread of its own call; may raise PinotError.
 Handler = Callable[[bytes, float, str], bytes]
@@ -23,6 +23,8 @@ Canceller = Callable[[str, int], None]
 IsQuick = Callable[[bytes], bool]
 
 CONCURRENT_CALLS_MAX = 64
+
+_BOUND = bytes([RequestKind.BOUND])
 
 _log = logging.getLogger(__name__)
 
@@ -56,12 +58,16 @@ class Dispatcher:
             case RequestKind.CANCEL:
                 self._cancel(decode_request(request, head).broker_id, head.request_id)
                 return b""
-            case RequestKind.QUERY:
+            case RequestKind.QUERY | RequestKind.BOUND:
                 return self._serve_query(request, head, deadline_s, peer)
 
     def disconnected(self, request: bytes) -> None:
         """The caller of `request` is gone before its answer: end the query."""
         try:
+            if request[KIND_OFFSET : KIND_OFFSET + 1] == _BOUND:
+                bound = decode_bound(request)
+                self._cancel(bound.broker_id, bound.request_id)
+                return
             decoded = decode_request(request)
         except DataError:
             return

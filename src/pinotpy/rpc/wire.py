@@ -17,12 +17,26 @@ offset  bytes  what
 40       4     length of query context
 44       …     broker id, principal, table, segment names, context
 
+A *bound* query (kind 4, feature bit 0) names a template instead of carrying its context: the bytes of an ordinary query
+with number, time and names left out, whose context has 0 for every literal of its filter; and brings the literals.
+
+ 0       24    as above
+24      16     BLAKE2b of the template
+40       2     length of broker id
+42       2     length of principal
+44       4     length of literals (JSON list, query.literals)
+48       4     length of template; 0: the server has it
+52       …     broker id, principal, literals, template
+
+A server that does not have the template answers with the 4 bytes "PQU1", and gets all again with it.
+
 A request must be exactly as long as its lengths say. Answers are the bytes of a PartialResult as they are; errors travel
 beside them as (code, message, context), see `faults.py`.
 """
 
 from __future__ import annotations
 
+import hashlib
 import struct
 from dataclasses import dataclass
 from enum import IntEnum
@@ -31,8 +45,10 @@ from pinotpy.errors import DataError, UnsupportedVersionError
 
 MAGIC = b"PQR1"
 PROTOCOL_VERSION = 1
-# Bits of `features`: what a server can do besides protocol 1; published in its instance record. None so far.
-FEATURES_SUPPORTED = 0
+# Bits of `features`: what a server can do besides protocol 1; published in its instance record.
+FEATURE_TEMPLATES = 1  # bound queries
+FEATURES_SUPPORTED = FEATURE_TEMPLATES
+UNKNOWN_TEMPLATE = b"PQU1"
 
 REQUEST_MAX_BYTES = 16 << 20
 SEGMENTS_MAX = 100_000
@@ -41,6 +57,8 @@ TIMEOUT_MAX_MS = 24 * 3600 * 1000
 
 _HEAD = struct.Struct("<4sBBHIQIIHHHHII")
 assert _HEAD.size == 44
+_BOUND_HEAD = struct.Struct("<4sBBHIQI16sHHII")
+assert _BOUND_HEAD.size == 52
 KIND_OFFSET = 5
 _MAX_U16 = 0xFFFF
 
@@ -51,6 +69,7 @@ class RequestKind(IntEnum):
     QUERY = 1
     CANCEL = 2
     PING = 3
+    BOUND = 4
 
 
 FLAG_TRACE = 1
@@ -65,7 +84,7 @@ class ServerRequest:
     """One request. For CANCEL, (`broker_id`, `request_id`) name the query to end, and the rest is empty.
 
     `timeout_ms`: time left when it was sent. `principal`: whom the broker answers, for the server's log.
-    `context`: bytes of query.context_codec.
+    `context`: bytes of query.context_codec. `literals`: what fills the literals of its filter (query.literals); None: nothing does.
     """
 
     kind: RequestKind
@@ -78,10 +97,13 @@ class ServerRequest:
     context: bytes = b""
     flags: int = 0
     features: int = 0
+    literals: bytes | None = None
 
 
 def encode_request(request: ServerRequest) -> bytes:
-    """The request's bytes. DataError if it is over a limit."""
+    """The request's bytes. DataError if it is over a limit, or a query with literals (`encode_bound` writes those)."""
+    if request.kind is RequestKind.BOUND or request.literals is not None:
+        raise DataError("a query with literals is written as a bound one")
     broker_id, principal, table = request.broker_id.encode(), request.principal.encode(), request.table_name_with_type.encode()
     segments = "\n".join(request.segment_names).encode()
     num_segments = len(request.segment_names)
@@ -123,6 +145,9 @@ def decode_head(content: bytes) -> RequestHead:
     version = content[4]
     if version != PROTOCOL_VERSION:
         raise UnsupportedVersionError("protocol of a request", found=version, supported=PROTOCOL_VERSION)
+    if content[KIND_OFFSET] == RequestKind.BOUND:
+        bound = decode_bound(content)
+        return RequestHead(RequestKind.BOUND, bound.flags, FEATURE_TEMPLATES, bound.request_id, bound.timeout_ms, 0, (0, 0, 0, 0, 0))
     _, _, kind, flags, features, request_id, timeout_ms, num_segments, broker, principal, table, reserved, segments, context = _HEAD.unpack_from(content)
     if kind not in (1, 2, 3) or flags & ~FLAGS_KNOWN or reserved:
         raise DataError(f"a request of unknown kind {kind}, flags {flags:#x} or reserved {reserved:#x}")
@@ -139,6 +164,8 @@ def decode_head(content: bytes) -> RequestHead:
 def decode_request(content: bytes, head: RequestHead | None = None) -> ServerRequest:
     """Read a whole request, checking every length. DataError or UnsupportedVersionError."""
     head = head or decode_head(content)
+    if head.kind is RequestKind.BOUND:
+        raise DataError("a bound query where a whole one is expected")
     parts = []
     position = _HEAD.size
     for length in head.lengths:
@@ -157,3 +184,72 @@ def decode_request(content: bytes, head: RequestHead | None = None) -> ServerReq
 def encode_cancel(broker_id: str, request_id: int) -> bytes:
     """The request that ends another one."""
     return encode_request(ServerRequest(RequestKind.CANCEL, request_id, 0, broker_id))
+
+
+# --- bound queries -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class BoundRequest:
+    """A bound query. `template`: the bytes of the template, empty if the server has it."""
+
+    request_id: int
+    timeout_ms: int
+    flags: int
+    digest: bytes
+    broker_id: str
+    principal: str
+    literals: bytes
+    template: bytes
+
+
+def template_of(request: ServerRequest) -> bytes:
+    """The bytes of the template of a query with literals."""
+    return encode_request(
+        ServerRequest(RequestKind.QUERY, 0, 0, table_name_with_type=request.table_name_with_type, segment_names=request.segment_names, context=request.context)
+    )
+
+
+def template_digest(template: bytes) -> bytes:
+    """What names a template."""
+    return hashlib.blake2b(template, digest_size=16).digest()
+
+
+def encode_bound(request: ServerRequest, digest: bytes, template: bytes = b"") -> bytes:
+    """A query with literals as a bound one; with its template for a server that may not have it. DataError if it is over a limit."""
+    broker_id, principal, literals = request.broker_id.encode(), request.principal.encode(), request.literals or b"[]"
+    if max(len(broker_id), len(principal)) > _MAX_U16 or len(literals) + len(template) > REQUEST_MAX_BYTES - 2 * _MAX_U16:
+        raise DataError(f"a request of {len(literals)} bytes of literals or one of its names is over its limit")
+    head = _BOUND_HEAD.pack(
+        MAGIC, PROTOCOL_VERSION, RequestKind.BOUND, request.flags, FEATURE_TEMPLATES, request.request_id,
+        min(max(request.timeout_ms, 0), TIMEOUT_MAX_MS), digest, len(broker_id), len(principal), len(literals), len(template),
+    )  # fmt: skip
+    return b"".join((head, broker_id, principal, literals, template))
+
+
+def decode_bound(content: bytes) -> BoundRequest:
+    """Read a bound query, checking every length. DataError or UnsupportedVersionError."""
+    if len(content) < _BOUND_HEAD.size or content[:4] != MAGIC:
+        raise DataError(f"{len(content)} bytes are no request: expected magic '{MAGIC.decode()}' and at least {_BOUND_HEAD.size} bytes, found {content[:4]!r}")
+    _, version, kind, flags, features, request_id, timeout_ms, digest, broker, principal, literals, template = _BOUND_HEAD.unpack_from(content)
+    if version != PROTOCOL_VERSION:
+        raise UnsupportedVersionError("protocol of a request", found=version, supported=PROTOCOL_VERSION)
+    if features & ~FEATURES_SUPPORTED:
+        raise UnsupportedVersionError("features of a request", found=hex(features), supported=hex(FEATURES_SUPPORTED))
+    if kind != RequestKind.BOUND or flags & ~FLAGS_KNOWN:
+        raise DataError(f"a request of unknown kind {kind} or flags {flags:#x}")
+    start = _BOUND_HEAD.size
+    names, values = start + broker, start + broker + principal
+    end = values + literals
+    if len(content) != end + template or len(content) > REQUEST_MAX_BYTES:
+        raise DataError(f"a request of {len(content)} bytes says that it has {end + template}")
+    try:
+        broker_id, principal_name = content[start:names].decode(), content[names:values].decode()
+    except UnicodeDecodeError:
+        raise DataError("a name of the request is not UTF-8") from None
+    return BoundRequest(request_id, min(timeout_ms, TIMEOUT_MAX_MS), flags, digest, broker_id, principal_name, content[values:end], content[end:])
+
+
+def bound_digest(content: bytes) -> bytes:
+    """The digest of a bound query's template, without any check."""
+    return content[24:40]

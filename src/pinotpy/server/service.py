@@ -127,7 +127,16 @@ class ServerParts:
         pem = equipment.pem()
         security = RpcSecurity(cluster_token=equipment.cluster_token, certificate=pem.certificate, key=pem.key, ca=pem.ca)
         concurrent = settings.queries_max + min(settings.queue_max, 48)
-        self._rpc = RpcServer(self._queries.handle, self._queries.cancel, host=settings.host, port=settings.port, security=security, concurrent_max=concurrent)
+        queries = self._queries
+        self._rpc = RpcServer(
+            queries.handle,
+            queries.cancel,
+            host=settings.host,
+            port=settings.port,
+            security=security,
+            concurrent_max=concurrent,
+            is_quick=queries.is_quick,
+        )
         self._rpc.start()
         if settings.frames and (settings.frame_port or settings.advertised_port is None):
             self._frames = FrameServer(self._rpc.dispatcher, host=settings.host, port=settings.frame_port, security=security)

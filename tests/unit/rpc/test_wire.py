@@ -11,12 +11,26 @@ from hypothesis import strategies as st
 
 from pinotpy.errors import DataError, UnsupportedVersionError
 from pinotpy.rpc import wire
-from pinotpy.rpc.wire import FLAG_TRACE, RequestKind, ServerRequest, decode_head, decode_request, encode_cancel, encode_request
+from pinotpy.rpc.wire import (
+    FLAG_TRACE,
+    BoundRequest,
+    RequestKind,
+    ServerRequest,
+    bound_digest,
+    decode_bound,
+    decode_head,
+    decode_request,
+    encode_bound,
+    encode_cancel,
+    encode_request,
+    template_digest,
+    template_of,
+)
 
 NAMES = st.text(st.characters(blacklist_characters="\n", blacklist_categories=("Cs",)), min_size=1, max_size=30)
 REQUESTS = st.builds(
     ServerRequest,
-    kind=st.sampled_from(RequestKind),
+    kind=st.sampled_from([RequestKind.QUERY, RequestKind.CANCEL, RequestKind.PING]),
     request_id=st.integers(0, 2**64 - 1),
     timeout_ms=st.integers(0, wire.TIMEOUT_MAX_MS),
     broker_id=NAMES,
@@ -81,7 +95,7 @@ def test_requests_over_their_limits_are_not_written(request_: ServerRequest) -> 
         encode_request(request_)
 
 
-@pytest.mark.parametrize(("position", "value"), [(5, 0), (5, 4), (6, 0x82), (34, 1)], ids=["kind 0", "kind 4", "flags", "reserved"])
+@pytest.mark.parametrize(("position", "value"), [(5, 0), (5, 5), (6, 0x82), (34, 1)], ids=["kind 0", "kind 5", "flags", "reserved"])
 def test_what_this_version_does_not_know_is_refused(position: int, value: int) -> None:
     content = bytearray(encode_request(ONE))
     content[position] = value
@@ -92,7 +106,7 @@ def test_what_this_version_does_not_know_is_refused(position: int, value: int) -
 def test_features_and_protocols_of_later_versions_are_refused_by_number() -> None:
     content = bytearray(encode_request(ONE))
     content[8] = 4
-    with pytest.raises(UnsupportedVersionError, match="found version 0x4, supported 0x0"):
+    with pytest.raises(UnsupportedVersionError, match="found version 0x4, supported 0x1"):
         decode_head(bytes(content))
     content[4] = 9
     with pytest.raises(UnsupportedVersionError, match="found version 9, supported 1"):
@@ -121,3 +135,58 @@ def test_times_are_clamped_to_a_day() -> None:
 def test_a_cancel_names_broker_and_request() -> None:
     request = decode_request(encode_cancel("Broker_a_1", 99))
     assert (request.kind, request.broker_id, request.request_id, request.segment_names) == (RequestKind.CANCEL, "Broker_a_1", 99, ())
+
+
+# --- bound queries -------------------------------------------------------------------------------------------------
+
+BOUND = replace(ONE, literals=b'[["i","7"]]')
+
+
+@given(REQUESTS, st.binary(max_size=100), st.booleans())
+@settings(max_examples=200)
+def test_a_bound_query_survives_its_bytes(request: ServerRequest, literals: bytes, brings_template: bool) -> None:
+    request = replace(request, kind=RequestKind.QUERY, literals=literals)
+    template = template_of(request)
+    content = encode_bound(request, template_digest(template), template if brings_template else b"")
+    assert decode_bound(content) == BoundRequest(
+        request.request_id,
+        request.timeout_ms,
+        request.flags,
+        template_digest(template),
+        request.broker_id,
+        request.principal,
+        literals or b"[]",
+        template if brings_template else b"",
+    )
+    assert bound_digest(content) == template_digest(template)
+    head = decode_head(content)
+    assert (head.kind, head.request_id, head.timeout_ms) == (RequestKind.BOUND, request.request_id, request.timeout_ms)
+    shared = decode_request(template)
+    assert (shared.table_name_with_type, shared.segment_names, shared.context) == (request.table_name_with_type, request.segment_names, request.context)
+
+
+def test_queries_of_one_template_share_it_whoever_asks_and_whenever() -> None:
+    assert template_of(BOUND) == template_of(replace(BOUND, request_id=1, timeout_ms=2, principal="bob", broker_id="x", flags=0, literals=b"[]"))
+    for other in (replace(BOUND, context=b"\x00ctX"), replace(BOUND, segment_names=("s0",)), replace(BOUND, table_name_with_type="flights_REALTIME")):
+        assert template_digest(template_of(other)) != template_digest(template_of(BOUND))
+
+
+def test_a_query_with_literals_is_never_written_without_them() -> None:
+    with pytest.raises(DataError, match="bound"):
+        encode_request(BOUND)
+
+
+@given(st.data())
+@settings(max_examples=300)
+def test_a_damaged_bound_query_is_refused_or_read_as_another_never_a_crash(data: st.DataObject) -> None:
+    template = template_of(BOUND)
+    content = bytearray(encode_bound(BOUND, template_digest(template), template))
+    for _ in range(data.draw(st.integers(1, 4))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    cut = data.draw(st.integers(0, len(content)))
+    for damaged in (bytes(content), bytes(content[:cut])):
+        try:
+            bound = decode_bound(damaged)
+        except DataError:
+            continue
+        assert len(bound.template) + len(bound.literals) <= len(damaged)

@@ -33,7 +33,7 @@ def pin_time(context: QueryContext, now_ms: int) -> QueryContext:
         args = tuple([pinned(arg) for arg in expression.args])
         return expression if args == expression.args else replace(expression, args=args)
 
-    if not _reads_clock(context):
+    if not reads_clock(context):
         return context
     columns = {column.name: column for column in context.columns}
     compiler = FilterCompiler(context.dialect, lambda name: columns[name].data_type if name in columns else None, null_handling=context.null_handling)
@@ -51,7 +51,8 @@ def pin_time(context: QueryContext, now_ms: int) -> QueryContext:
     )
 
 
-def _reads_clock(context: QueryContext) -> bool:
+def reads_clock(context: QueryContext) -> bool:
+    """Whether the query calls now or ago."""
     stack: list[Expression | AggregationRef | Filter | None] = [
         *(column.expression for column in context.output),
         *context.group_by,

@@ -1,0 +1,91 @@
+"""Templates of queries that brokers name instead of sending them: decoded once, filled with each query's literals."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pinotpy.errors import DataError
+from pinotpy.query.context import QueryContext
+from pinotpy.query.literals import decode_literals, with_literals
+from pinotpy.query.plain import is_plain
+from pinotpy.rpc.wire import BoundRequest, RequestKind, ServerRequest, decode_request, template_digest
+
+TEMPLATES_MAX = 2048
+TEMPLATES_MAX_BYTES = 64 << 20
+PLAIN_SEGMENTS_MAX = 64
+
+
+@dataclass(frozen=True, slots=True)
+class QueryTemplate:
+    """What all queries of a template share: table and segments (in `request`) and the context, 0 for each literal.
+
+    is_plain: kernels alone answer them, a few columns at a time; nothing of Python's runs for each row or value.
+    """
+
+    request: ServerRequest
+    context: QueryContext
+    size_bytes: int
+    is_plain: bool
+
+    def request_of(self, bound: BoundRequest) -> ServerRequest:
+        """One query's request."""
+        shared = self.request
+        return ServerRequest(
+            RequestKind.QUERY, bound.request_id, bound.timeout_ms, bound.broker_id, bound.principal, shared.table_name_with_type, shared.segment_names,
+            flags=bound.flags,
+        )  # fmt: skip
+
+    def context_of(self, bound: BoundRequest) -> QueryContext:
+        """One query's context. DataError for literals that are none, or too many, or too few."""
+        return with_literals(self.context, decode_literals(bound.literals))
+
+
+class QueryTemplates:
+    """The templates used last. Shared by threads; the lock guards the order and the bytes."""
+
+    def __init__(self, decode: Callable[[bytes], QueryContext]) -> None:
+        self._decode = decode
+        self._lock = threading.Lock()
+        self._templates: OrderedDict[bytes, QueryTemplate] = OrderedDict()
+        self._num_bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._templates)
+
+    def peek(self, digest: bytes) -> QueryTemplate | None:
+        """The template of this name, if it is here."""
+        return self._templates.get(digest)
+
+    def find(self, bound: BoundRequest) -> QueryTemplate | None:
+        """The template of a query, kept from now on if the query brings it; None if the broker has to bring it.
+
+        Raises DataError for a template of another name than it comes under: nobody can change what others' queries mean.
+        """
+        with self._lock:
+            found = self._templates.get(bound.digest)
+            if found is not None:
+                self._templates.move_to_end(bound.digest)
+                return found
+        if not bound.template:
+            return None
+        if template_digest(bound.template) != bound.digest:
+            raise DataError("a query's template has another digest than the query says")
+        request = decode_request(bound.template)
+        if request.kind is not RequestKind.QUERY:
+            raise DataError(f"expected a query as template, found {request.kind.name}")
+        # A decoded context takes some ten times its bytes.
+        context = self._decode(request.context)
+        found = QueryTemplate(
+            request, context, len(bound.template) + 10 * len(request.context), len(request.segment_names) <= PLAIN_SEGMENTS_MAX and is_plain(context)
+        )
+        with self._lock:
+            if bound.digest not in self._templates:
+                self._templates[bound.digest] = found
+                self._num_bytes += found.size_bytes
+            while len(self._templates) > TEMPLATES_MAX or (self._num_bytes > TEMPLATES_MAX_BYTES and len(self._templates) > 1):
+                _, old = self._templates.popitem(last=False)
+                self._num_bytes -= old.size_bytes
+        return found

@@ -1,0 +1,244 @@
+"""Proves that a broker's templates change no answer and let nothing pass: each query with other literals answers as a broker
+without templates does, rights are asked for every time, another schema or other options find no template of the old ones, a server that lost its
+templates gets them again, one without the feature gets whole queries, and the caches are bounded."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from in_process import InProcessCluster
+
+from pinotpy.broker.catalog import Half, Target
+from pinotpy.broker.handler import Question, answer_query
+from pinotpy.broker.plan_cache import TEMPLATES_MAX, TemplateCache
+from pinotpy.broker.routing.table_routing import TableRouting
+from pinotpy.config.schema import Schema
+from pinotpy.config.table import TableConfig
+from pinotpy.errors import AccessDeniedError, DataError
+from pinotpy.pql.ast import Dialect, Identifier
+from pinotpy.query.context import Bound, Comparison, Predicate
+from pinotpy.query.context_codec import decode_context
+from pinotpy.query.partial import PartialResult
+from pinotpy.rpc.channel import ServerAddress
+from pinotpy.rpc.template_sender import TemplateSender
+from pinotpy.rpc.wire import (
+    FEATURES_SUPPORTED,
+    UNKNOWN_TEMPLATE,
+    RequestKind,
+    ServerRequest,
+    decode_bound,
+    decode_request,
+    encode_bound,
+    template_digest,
+    template_of,
+)
+from pinotpy.server import query_templates
+from pinotpy.server.query_templates import QueryTemplates
+
+ROWS = 1_000
+SCHEMA = Schema.from_json(
+    {"schemaName": "t", "dimensionFieldSpecs": [{"name": "n", "dataType": "INT"}, {"name": "s", "dataType": "STRING"}, {"name": "d", "dataType": "DOUBLE"}]}
+)
+CONFIG = TableConfig.from_json({"tableName": "t", "tableType": "OFFLINE", "segmentsConfig": {"replication": "1"}, "tenants": {}, "tableIndexConfig": {}})
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[InProcessCluster]:
+    cluster = InProcessCluster(tmp_path, num_servers=2)
+
+    def rows(part: int) -> list[pa.RecordBatch]:
+        numbers = range(part * ROWS, (part + 1) * ROWS)
+        columns = {"n": pa.array(numbers, pa.int32()), "s": [f"it's {n % 7}" for n in numbers], "d": [n / 4 for n in numbers]}
+        return [pa.RecordBatch.from_pydict(columns)]
+
+    cluster.add_table(SCHEMA, CONFIG, [rows(part) for part in range(3)])
+    yield cluster
+    cluster.close()
+
+
+def stripped(answer: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in answer.items() if key not in ("requestId", "timeUsedMs", "brokerReduceTimeMs") and "CpuTime" not in key}
+
+
+def test_answers_with_templates_are_those_without(cluster: InProcessCluster) -> None:
+    rng = random.Random(5)
+    texts = [
+        lambda: f"SELECT COUNT(*), SUM(d) FROM t WHERE n >= {rng.randrange(3000)} AND n < {rng.randrange(4000)} GROUP BY s TOP 10",
+        lambda: f"SELECT n, s FROM t WHERE s = 'it''s {rng.randrange(9)}' AND d > -{rng.randrange(9)}.5 ORDER BY n LIMIT 5",
+        lambda: f"SELECT COUNT(*) FROM t WHERE n IN ({rng.randrange(4)}, {rng.randrange(4)}, {rng.randrange(3000)}) OR n = {rng.randrange(9)}",
+        lambda: f"SELECT MAX(n) FROM t WHERE d BETWEEN {rng.randrange(500)}.25 AND {rng.randrange(900)} AND n <> {rng.choice([5, 2**31, 10**18, 10**30])}",
+    ]
+    asked = 0
+    for written in (make() for make in texts for _ in range(25)):
+        for dialect in (Dialect.PQL, Dialect.SQL):
+            text = written.replace(" TOP 10", "") if dialect is Dialect.SQL else written
+            answer = cluster.ask(text, dialect)
+            used = cluster.broker.templates, cluster.broker.plans
+            cluster.broker.templates, cluster.broker.plans = TemplateCache(), type(used[1])()
+            expected = cluster.ask(text, dialect)
+            cluster.broker.templates, cluster.broker.plans = used
+            if "GROUP BY" in text and dialect is Dialect.SQL:
+                for one in (answer, expected):
+                    one["resultTable"]["rows"].sort()
+            assert stripped(answer) == stripped(expected), text
+            asked += 1
+    assert asked == 200 and len(cluster.broker.templates) >= 6
+
+
+def ask(cluster: InProcessCluster, text: str, may_read: Any = lambda table: None, **fields: Any) -> dict[str, Any]:
+    answer: dict[str, Any] = json.loads(asyncio.run(answer_query(cluster.broker, Question(text, Dialect.PQL, **fields), may_read)))
+    return answer
+
+
+def learned(cluster: InProcessCluster) -> None:
+    for number in range(3):
+        ask(cluster, f"SELECT COUNT(*) FROM t WHERE n = {number}")
+    assert len(cluster.broker.templates) == 1
+
+
+def test_rights_are_asked_for_every_query_of_a_template(cluster: InProcessCluster) -> None:
+    learned(cluster)
+    asked: list[str] = []
+
+    def denied(table: str) -> None:
+        asked.append(table)
+        raise AccessDeniedError(f"'bob' may not read '{table}'")
+
+    for number in range(10, 13):
+        answer = ask(cluster, f"SELECT COUNT(*) FROM t WHERE n = {number}", denied)
+        assert [e["errorCode"] for e in answer["exceptions"]] == [AccessDeniedError.code] and "aggregationResults" not in answer
+    assert asked == ["t"] * 3
+
+
+def test_another_schema_makes_templates_void(cluster: InProcessCluster) -> None:
+    learned(cluster)
+    target = cluster.catalog.targets["t"]
+    without_n = Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": [{"name": "s", "dataType": "STRING"}]})
+    cluster.catalog.targets["t"] = replace(target, schema=without_n)
+    for number in range(20, 24):
+        assert [e["errorCode"] for e in ask(cluster, f"SELECT COUNT(*) FROM t WHERE n = {number}")["exceptions"]] == [710]
+    cluster.catalog.targets["t"] = replace(target, schema=SCHEMA.model_copy())
+    for number in range(30, 36):
+        assert ask(cluster, f"SELECT COUNT(*) FROM t WHERE n = {number}")["aggregationResults"][0]["value"] == "1"
+
+
+def test_options_beside_the_text_have_templates_of_their_own(cluster: InProcessCluster) -> None:
+    learned(cluster)
+    for number in range(5):
+        answer = ask(cluster, f"SELECT COUNT(*) FROM t WHERE n = {number}", query_options="preserveType=true")
+        assert answer["aggregationResults"][0]["value"] == 1
+    assert len(cluster.broker.templates) == 2
+    explained = ask(cluster, "SELECT COUNT(*) FROM t WHERE n = 7", explain=True)
+    assert "aggregationResults" not in explained
+    assert "traceInfo" in ask(cluster, "SELECT COUNT(*) FROM t WHERE n = 8", trace=True)
+
+
+def test_a_table_that_is_gone_is_unknown_to_templates_too(cluster: InProcessCluster) -> None:
+    learned(cluster)
+    del cluster.catalog.targets["t"]
+    assert [e["errorCode"] for e in ask(cluster, "SELECT COUNT(*) FROM t WHERE n = 99")["exceptions"]] == [410]
+
+
+def test_the_time_boundary_of_a_hybrid_table_counts(cluster: InProcessCluster) -> None:
+    target = cluster.catalog.targets["t"]
+    boundary = Predicate(Identifier("n"), Comparison.RANGE, upper=Bound(1_500, True))
+    cluster.catalog.targets["t"] = Target("t", SCHEMA, (replace(target.halves[0], time_predicate=boundary),))
+    for number in range(1_400, 1_410):
+        answer = ask(cluster, f"SELECT COUNT(*) FROM t WHERE n >= {number}")
+        assert answer["aggregationResults"][0]["value"] == str(1_501 - number)
+    assert len(cluster.broker.templates) == 1
+
+
+def test_a_server_that_lost_its_templates_gets_them_again(cluster: InProcessCluster) -> None:
+    learned(cluster)
+    for service in cluster.services.values():
+        assert len(service._templates) == 1
+        service._templates = QueryTemplates(decode_context)
+    assert ask(cluster, "SELECT COUNT(*) FROM t WHERE n >= 2990")["aggregationResults"][0]["value"] == "10"
+    assert ask(cluster, "SELECT COUNT(*) FROM t WHERE n = 2990")["aggregationResults"][0]["value"] == "1"
+    assert all(len(service._templates) >= 1 for service in cluster.services.values())
+
+
+def test_a_server_without_the_feature_gets_whole_queries(cluster: InProcessCluster) -> None:
+    kinds: list[int] = []
+
+    async def call(server: ServerAddress, content: bytes, timeout_s: float) -> bytes:
+        kinds.append(decode_request(content).kind)
+        return await cluster._call(server, content, timeout_s)
+
+    sender = TemplateSender(call)
+
+    async def send(server: str, request: ServerRequest, timeout_s: float) -> PartialResult:
+        return PartialResult.from_bytes(await sender.send(ServerAddress(server, "old", 1), request, timeout_s))
+
+    cluster.broker.send = send
+    for number in range(5):
+        assert ask(cluster, f"SELECT COUNT(*) FROM t WHERE n = {number}")["aggregationResults"][0]["value"] == "1"
+    assert len(cluster.broker.templates) == 1 and set(kinds) == {RequestKind.QUERY}
+
+
+def test_a_template_crosses_once_to_each_server() -> None:
+    held: dict[str, set[bytes]] = {"a": set(), "b": set()}
+    sent: list[tuple[str, bool]] = []
+
+    async def call(server: ServerAddress, content: bytes, timeout_s: float) -> bytes:
+        bound = decode_bound(content)
+        sent.append((server.instance, bool(bound.template)))
+        if bound.template:
+            held[server.instance].add(bound.digest)
+        return b"answer" if bound.digest in held[server.instance] else UNKNOWN_TEMPLATE
+
+    async def work() -> None:
+        sender = TemplateSender(call)
+        request = ServerRequest(RequestKind.QUERY, 1, 1000, "Broker_a_1", "", "t_OFFLINE", ("s",), b"{}", literals=b"[]")
+        for server in ("a", "a", "b", "a", "b"):
+            assert await sender.send(ServerAddress(server, "h", 1, features=FEATURES_SUPPORTED), request, 1.0) == b"answer"
+        assert sent == [("a", True), ("a", False), ("b", True), ("a", False), ("b", False)]
+        held["a"].clear()  # it started again
+        sent.clear()
+        for _ in range(2):
+            assert await sender.send(ServerAddress("a", "h", 1, features=FEATURES_SUPPORTED), request, 1.0) == b"answer"
+        assert sent == [("a", False), ("a", True), ("a", False)]
+
+    asyncio.run(work())
+
+
+def bound_of(context: bytes, digest: bytes | None = None) -> Any:
+    request = ServerRequest(RequestKind.QUERY, 1, 1000, "b", "", "t_OFFLINE", ("s",), context, literals=b"[]")
+    template = template_of(request)
+    return decode_bound(encode_bound(request, digest or template_digest(template), template))
+
+
+def test_nobody_can_bring_another_template_under_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    templates = QueryTemplates(lambda content: None)  # type: ignore[arg-type,return-value]
+    monkeypatch.setattr(query_templates, "is_plain", lambda context: False)
+    with pytest.raises(DataError, match="digest"):
+        templates.find(bound_of(b"bad", template_digest(b"good")))
+    assert len(templates) == 0
+    monkeypatch.setattr(query_templates, "TEMPLATES_MAX", 10)
+    for number in range(30):
+        assert templates.find(bound_of(b"%d" % number)) is not None
+    assert len(templates) == 10
+    monkeypatch.setattr(query_templates, "TEMPLATES_MAX_BYTES", 100_000)
+    for number in range(30):
+        templates.find(bound_of(b"%d" % number + bytes(4_000)))
+    assert len(templates) <= 3
+
+
+def test_templates_are_bounded_and_texts_that_never_come_again_make_none(cluster: InProcessCluster) -> None:
+    broker = cluster.broker
+    cluster.catalog.targets["t"] = Target("t", SCHEMA, (Half(TableRouting("t_OFFLINE", {})),))
+    for number in range(60):
+        ask(cluster, f"SELECT COUNT(*) FROM t WHERE n = 5 AND s = 'x' GROUP BY s TOP {number + 1}")
+    assert len(broker.templates) == 1, "the second made the first template; other TOPs were seen once each"
+    for number in range(60):
+        ask(cluster, f"SELECT COUNT(*) FROM t WHERE n = 6 AND s = 'x' GROUP BY s TOP {number + 1}")
+    assert 50 <= len(broker.templates) <= TEMPLATES_MAX
