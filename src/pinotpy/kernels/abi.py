@@ -36,6 +36,8 @@ from numba.extending import intrinsic
 BLOCK: Final = 2048
 NUM_MASKS: Final = 16
 NUM_REGISTERS: Final = 24
+# Registers of legs that compute expressions: those of the select section may be in use (FILTER (WHERE …)).
+NUM_LEG_REGISTERS: Final = 12
 
 # State words.
 S_BASE: Final = 0  # first doc id of the block
@@ -44,7 +46,7 @@ S_MASKS: Final = 2  # address of uint8[NUM_MASKS][BLOCK]
 S_SELECTED: Final = 3  # number of selected docs
 S_SELECTION: Final = 4  # address of int32[BLOCK]: absolute doc ids
 S_DENSE: Final = 5  # 1: all docs of the block are selected
-S_REGISTERS: Final = 6  # address of [NUM_REGISTERS][8 * BLOCK bytes]
+S_REGISTERS: Final = 6  # address of [NUM_REGISTERS + NUM_LEG_REGISTERS][8 * BLOCK bytes]
 S_CONTROL: Final = 7  # address of the control block
 S_SEGMENT: Final = 8  # index of the segment in the program
 S_ENTRIES_FILTER: Final = 9  # counter: values read by scans of the filter
@@ -61,7 +63,7 @@ S_SURVIVORS: Final = 34  # docs that a filter leg has to look at one by one (pos
 S_FILTER_NS: Final = 35  # counter: time in filters, if C_TRACE
 STATE_WORDS: Final = 64
 NUM_SELECTIONS: Final = 4
-NUM_SCRATCH: Final = 2
+NUM_SCRATCH: Final = 4  # 2 and 3: positions and docs of a leg that computes an expression
 
 # Unit words: one row a run of docs of one segment, in the order in which threads run them.
 U_SEGMENT: Final = 0  # index of the segment in the plan
@@ -229,7 +231,7 @@ class State:
         self.masks = np.zeros((NUM_MASKS, BLOCK), np.uint8)
         self.selection = np.zeros((NUM_SELECTIONS, BLOCK), np.int32)
         self.ones = np.ones(BLOCK, np.uint8)
-        self.registers = np.zeros((NUM_REGISTERS, BLOCK), np.int64)
+        self.registers = np.zeros((NUM_REGISTERS + NUM_LEG_REGISTERS, BLOCK), np.int64)
         self.control = control
         self.words[S_MASKS] = self.masks.ctypes.data
         self.words[S_SELECTION] = self.selection.ctypes.data

@@ -52,6 +52,7 @@ from numpy.typing import NDArray
 from pinotpy.data_types import StoredType
 from pinotpy.errors import InvalidQueryError
 from pinotpy.kernels import abi, expand, fetch
+from pinotpy.pql.ast import Expression
 from pinotpy.query.columns import ColumnMetas
 from pinotpy.query.context import Filter, QueryContext
 from pinotpy.query.control import QueryControl
@@ -205,6 +206,8 @@ class Shape:
         self._free = list(range(abi.NUM_REGISTERS - 1, -1, -1))
         self._held: dict[tuple[str, Any], int] = {}
         self._lanes: dict[str, int] = {}  # expanded column → register of its entry indexes
+        # Registers with values or null flags of expressions, which come together, until somebody asks for them.
+        self.waiting: dict[tuple[str, Expression], int] = {}
 
     # --- what is known of a column --------------------------------------------------------------------------------
 
@@ -232,6 +235,11 @@ class Shape:
         if not self._free:
             raise InvalidQueryError(f"the query needs more than {abi.NUM_REGISTERS} columns at once: select fewer columns or group by fewer")
         return self._free.pop()
+
+    def holds(self, kind: str, what: str | Filter) -> bool:
+        """Whether a register has this already ("values", "nulls" of a column, "filter"), so that fetching it costs nothing and
+        somebody else gives it back."""
+        return (kind, what) in self._held
 
     def release(self, register: int) -> None:
         """The register may be used anew by instructions emitted from now on."""

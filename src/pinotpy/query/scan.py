@@ -124,8 +124,8 @@ def _count_pruned(statistics: Statistics, facts: Known) -> None:
 def _split_late(tree: Resolved) -> tuple[Resolved | None, list[ComputedLeg]]:
     """The filter without the conditions under AND that Python computes, and those: they see only docs that the rest keeps."""
     legs = conjuncts(tree)
-    late = [leg for leg in legs if isinstance(leg, ComputedLeg)]
-    rest: list[Resolved] = [leg for leg in legs if not isinstance(leg, ComputedLeg)]
+    late = [leg for leg in legs if isinstance(leg, ComputedLeg) and leg.is_late]
+    rest: list[Resolved] = [leg for leg in legs if not isinstance(leg, ComputedLeg) or not leg.is_late]
     if not late:
         return tree, []
     return (ResolvedAll(rest) if rest else None), late

@@ -100,6 +100,11 @@ class ComputedLeg:
     selectivity: float = 0.5
     keep_alive: list[Any] = field(default_factory=list)
 
+    @property
+    def is_late(self) -> bool:
+        """Under AND it is computed when all other legs are known."""
+        return True
+
     def compute(self, segment: int, metas: ColumnMetas, control: QueryControl, low: int, high: int) -> int:
         """Flags of docs [low, high) of a segment; gives the number of docs read."""
         source = metas.segments[segment]

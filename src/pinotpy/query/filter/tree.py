@@ -16,6 +16,7 @@ from pinotpy.kernels.masks import SCRATCH_MASK
 from pinotpy.query.columns import ColumnMetas
 from pinotpy.query.context import QueryContext
 from pinotpy.query.control import QueryControl
+from pinotpy.query.filter.block_leg import block_leg
 from pinotpy.query.filter.computed import ComputedLeg, computed_leg
 from pinotpy.query.filter.normal_form import AllOf, AnyOf, Node
 from pinotpy.query.filter.resolve import ResolvedLeg, resolve_leg
@@ -61,7 +62,7 @@ def resolve_tree(node: Node, context: QueryContext, metas: ColumnMetas, control:
         if isinstance(node, AnyOf):
             return ResolvedAny(children)
         return ResolvedAll(sorted(children, key=_rank))
-    return computed_leg(node, context, metas)
+    return block_leg(node, context, metas) or computed_leg(node, context, metas)
 
 
 def _cost(node: Resolved) -> float:

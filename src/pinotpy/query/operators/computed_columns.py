@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType, FieldType, StoredType, default_null_value
 from pinotpy.errors import MemoryLimitError, QueryExecutionError
+from pinotpy.functions.spec import aggregation_function
 from pinotpy.kernels import abi
 from pinotpy.pql.ast import Call, Expression, Identifier, Literal
 from pinotpy.query.batches import batches
@@ -26,6 +27,7 @@ from pinotpy.query.context import Aggregation, ColumnRef
 from pinotpy.query.expression import dictionary_rows, segment_rows
 from pinotpy.query.narrow import narrow
 from pinotpy.query.on_dictionary import deciding_column
+from pinotpy.query.operators.sources import computes
 from pinotpy.query.plan import ScanPlan
 from pinotpy.query.reduced import ResultType
 from pinotpy.query.result_types import columns_in, is_constant, is_strict, result_type
@@ -35,6 +37,8 @@ from pinotpy.segment.data_source import Dictionary, Segment, Stored
 from pinotpy.segment.virtual import CompletedSegment
 
 Docs = NDArray[np.int64]
+# Computing expressions takes registers, which many keys take as well.
+_BLOCK_KEYS_MAX: Final = 8
 _STORED_WORDS: Final = {StoredType.INT: abi.T_INT, StoredType.LONG: abi.T_LONG, StoredType.FLOAT: abi.T_FLOAT, StoredType.DOUBLE: abi.T_DOUBLE}
 _ARROW: Final = {StoredType.INT: pa.int32(), StoredType.LONG: pa.int64(), StoredType.FLOAT: pa.float32(), StoredType.DOUBLE: pa.float64()}
 
@@ -47,8 +51,10 @@ def with_computed_columns(plan: ScanPlan) -> ScanPlan:
     context = plan.context
     if not plan.segments:
         return plan
-    calls: dict[Expression, None] = dict.fromkeys(key for key in context.group_by if isinstance(key, Literal) or _is_computed(plan, key))
-    calls |= dict.fromkeys(a.args[0] for a in context.aggregations if a.args and _is_computed(plan, a.args[0]))
+    keys = [key for key in context.group_by if isinstance(key, Literal) or _is_computed(plan, key)]
+    arguments = [a for a in context.aggregations if a.args and _is_computed(plan, a.args[0])]
+    calls: dict[Expression, None] = dict.fromkeys(key for key in keys if not _is_key_of_blocks(plan, key))
+    calls |= dict.fromkeys(a.args[0] for a in arguments if not _is_argument_of_blocks(plan, a))
     if not calls:
         return plan
     names = {call: f"$expression{i}" for i, call in enumerate(calls)}
@@ -80,6 +86,26 @@ def _is_computed(plan: ScanPlan, expression: Expression) -> bool:
         return isinstance(expression, Call)
     is_text = (result_type(expression, plan.context).data_type or DataType.STRING).stored is StoredType.VAR
     return is_text and bool((plan.metas.of(expression.name)[:, abi.M_CARDINALITY] < 0).any())
+
+
+def _is_key_of_blocks(plan: ScanPlan, key: Expression) -> bool:
+    """Whether the scan computes a key itself. What one dictionary decides has few values: they are numbered here."""
+    if not isinstance(key, Call) or len(plan.context.group_by) > _BLOCK_KEYS_MAX:
+        return False
+    if any(deciding_column(columns_in(key), segment, strict=True) is not None for segment in plan.segments):
+        return False
+    return computes(key, plan)
+
+
+def _is_argument_of_blocks(plan: ScanPlan, aggregation: Aggregation) -> bool:
+    """Whether the scan computes an argument itself. Functions that take nulls for values need them as the type's default."""
+    source = aggregation.args[0]
+    if not isinstance(source, Call) or len(plan.context.group_by) > _BLOCK_KEYS_MAX:
+        return False
+    function = aggregation_function(aggregation.function, aggregation.args)
+    if plan.context.null_handling and not function.null_aware:
+        return False
+    return computes(source, plan)
 
 
 def _rewritten(plan: ScanPlan, names: dict[Expression, str], types: dict[Expression, ResultType], added: Sequence[dict[str, ComputedColumn]]) -> ScanPlan:

@@ -20,7 +20,7 @@ from pinotpy.kernels import abi, result_context
 from pinotpy.pql.ast import Expression, Identifier, Literal, Star
 from pinotpy.query.context import Aggregation, QueryContext
 from pinotpy.query.plan import ScanPlan
-from pinotpy.query.result_types import argument_of, columns_in, types_of
+from pinotpy.query.result_types import argument_of, columns_in, is_strict, types_of
 
 ROW_WORDS_MAX = 255  # spill keys have a byte for the word
 
@@ -96,6 +96,8 @@ def make_layout(plan: ScanPlan) -> Layout:
 def _may_be_null(source: Expression, plan: ScanPlan) -> bool:
     if isinstance(source, Literal):
         return source.value is None
+    if not is_strict(source, plan.context):
+        return True  # CASE without ELSE
     return any((plan.metas.of(name)[:, abi.M_NULLS] != 0).any() for name in columns_in(source)) if plan.segments else False
 
 

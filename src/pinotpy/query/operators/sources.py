@@ -1,4 +1,5 @@
-"""Where the values of group keys and aggregation arguments come from: columns, stored or computed for this query.
+"""Where the values of group keys and aggregation arguments come from: columns, stored or computed for this query, and
+expressions that the scan itself computes (block_expression.py).
 
 Registers hold dict ids (u32) or 64-bit values; `Sources` remembers for every unit which, so that what was kept can be
 read back when the scan is over.
@@ -7,24 +8,40 @@ read back when the scan is over.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pinotpy.kernels import abi, updates
+from pinotpy.kernels import arithmetic as ops
 from pinotpy.pql.ast import Expression, Identifier
+from pinotpy.query.block_expression import BlockCompiler, probe
+from pinotpy.query.context import Filter
+from pinotpy.query.lanes import ALWAYS, NEVER, Kind, Lane, word_of
 from pinotpy.query.plan import ScanPlan, Shape
+from pinotpy.query.program import Word
 
 Addresses = NDArray[np.int64]
+# Registers that an expression may take of those of the select section: keys and other arguments need theirs.
+BLOCK_REGISTERS: int = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A column in the units of a shape: `metas` addresses of its meta rows, `by_id` whether it reads as dict ids."""
+    """What is read in the units of a shape: `metas` addresses of a column's meta rows (0: computed in the scan), `by_id` whether
+    it reads as dict ids."""
 
-    name: str
+    expression: Expression
     metas: Addresses
     by_id: bool
     has_nulls: bool
+
+    @property
+    def name(self) -> str:
+        """Of the column."""
+        assert isinstance(self.expression, Identifier), "an expression has no name"
+        return self.expression.name
 
 
 @dataclass(slots=True)
@@ -42,9 +59,12 @@ class Sources:
 
     def of(self, shape: Shape, expression: Expression) -> Source:
         """The source of an expression."""
-        assert isinstance(expression, Identifier), "expressions are columns by now (computed_columns.py)"
-        name = expression.name
-        return Source(name, shape.meta(name), shape.has_dictionary(name), shape.has_nulls(name))
+        if isinstance(expression, Identifier):
+            name = expression.name
+            return Source(expression, shape.meta(name), shape.has_dictionary(name), shape.has_nulls(name))
+        lane = probe(expression, self.plan.context, shape.has_nulls, registers=BLOCK_REGISTERS, filters=True)
+        assert lane is not None, "expressions are columns by now, or blocks compute them (computed_columns.py)"
+        return Source(expression, np.zeros(shape.num_units, np.int64), False, self.plan.context.null_handling and lane.nulls != NEVER)
 
 
 def fetch_ids(shape: Shape, source: Source) -> int:
@@ -55,10 +75,98 @@ def fetch_ids(shape: Shape, source: Source) -> int:
 
 def fetch_values(shape: Shape, source: Source) -> int:
     """Register of 64-bit values: i64, or f64 of FLOAT and DOUBLE."""
-    return shape.fetch_values(source.name)
+    if isinstance(source.expression, Identifier):
+        return shape.fetch_values(source.name)
+    return _computed(shape, source, "values")
 
 
 def fetch_nulls(shape: Shape, source: Source) -> int:
     """Register of null flags, -1 where nothing is null."""
-    found = shape.fetch_nulls(source.name) if source.has_nulls else None
-    return -1 if found is None else found
+    if not source.has_nulls:
+        return -1
+    if isinstance(source.expression, Identifier):
+        found = shape.fetch_nulls(source.name)
+        return -1 if found is None else found
+    return _computed(shape, source, "nulls")
+
+
+def _computed(shape: Shape, source: Source, wanted: str) -> int:
+    """Values and null flags come together: what is not asked for yet waits."""
+    waiting = shape.waiting.pop((wanted, source.expression), None)
+    if waiting is not None:
+        return waiting
+    target = _ShapeTarget(shape)
+    lane = BlockCompiler(shape.plan.context, target).result(source.expression)
+    values, nulls = _registers(target, lane)
+    other, register = ("nulls", nulls) if wanted == "values" else ("values", values)
+    if source.has_nulls:
+        shape.waiting[other, source.expression] = register
+    return values if wanted == "values" else nulls
+
+
+def _registers(target: _ShapeTarget, lane: Lane) -> tuple[int, int]:
+    """Registers of values, which may be looked at as bits, and of null flags or -1; the caller gives back both."""
+    if lane.is_constant:
+        assert not isinstance(lane.constant, str)
+        register = target.allocate()
+        target.emit(updates.fill.address, register, 0 if lane.constant is None else word_of(lane.constant, lane.kind))
+        lane.register, lane.owned = register, True
+    elif lane.kind is Kind.DOUBLE or not lane.owned:
+        register = target.allocate()
+        if lane.kind is Kind.DOUBLE:
+            target.emit(ops.unary_doubles.address, register, lane.register, ops.CANONICAL)
+        else:
+            target.emit(ops.binary_longs.address, register, lane.register, 0, ops.ADD, ops.FORM_RIGHT)
+        if lane.owned:
+            target.release(lane.register)
+        lane.register, lane.owned = register, True
+    if lane.nulls == ALWAYS or (lane.nulls != NEVER and not lane.owned_nulls):
+        register = target.allocate()
+        if lane.nulls == ALWAYS:
+            target.emit(ops.fill_flags.address, register, 1)
+        else:
+            target.emit(ops.combine_flags.address, register, lane.nulls, lane.nulls, ops.OR)
+        lane.nulls = register
+    return lane.register, lane.nulls
+
+
+class _ShapeTarget:
+    """The select section of a shape."""
+
+    def __init__(self, shape: Shape) -> None:
+        self._shape = shape
+
+    def allocate(self) -> int:
+        return self._shape.allocate()
+
+    def release(self, register: int) -> None:
+        self._shape.release(register)
+
+    def emit(self, function: int, *args: Word) -> None:
+        self._shape.emit(function, *args)
+
+    def fetch(self, column: str) -> tuple[int, bool]:
+        owned = not self._shape.holds("values", column)
+        return self._shape.fetch_values(column), owned
+
+    def fetch_nulls(self, column: str) -> tuple[int, bool] | None:
+        owned = not self._shape.holds("nulls", column)
+        found = self._shape.fetch_nulls(column)
+        return None if found is None else (found, owned)
+
+    def fetch_filter(self, condition: Filter) -> tuple[int, bool]:
+        owned = not self._shape.holds("filter", condition)
+        return self._shape.fetch_filter(condition), owned
+
+    def keep(self, array: NDArray[Any]) -> int:
+        self._shape.plan.keep_alive.append(array)
+        return int(array.ctypes.data)
+
+
+def computes(expression: Expression, plan: ScanPlan) -> bool:
+    """Whether the scan computes this expression where it is grouped or aggregated; raises what its types raise."""
+
+    def has_nulls(name: str) -> bool:
+        return bool((plan.metas.of(name)[:, abi.M_NULLS] != 0).any())
+
+    return probe(expression, plan.context, has_nulls, registers=BLOCK_REGISTERS, filters=True) is not None

@@ -1,0 +1,119 @@
+"""Conditions over expressions that kernels compute: a leg with a program of its own (kernels/expression_leg.py)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pinotpy.kernels import abi, expression_leg, fetch
+from pinotpy.kernels.legs import LEG_RUN
+from pinotpy.query.block_conditions import filter_lane
+from pinotpy.query.block_expression import BlockCompiler
+from pinotpy.query.columns import ColumnMetas
+from pinotpy.query.context import Filter, QueryContext
+from pinotpy.query.control import QueryControl
+from pinotpy.query.filter.computed import ComputedLeg, ConditionOnDocs
+from pinotpy.query.filter.normal_form import Computed
+from pinotpy.query.lanes import NEVER, Lane, Probe, Unsupported
+from pinotpy.query.program import Instructions, Word
+
+_NO_COLUMN: Final = np.zeros(abi.META_WORDS, np.int64)
+# Price of an instruction per doc beside the legs of resolve.py, which are priced in ns of a scan.
+_COST: Final = 0.15
+
+
+@dataclass(slots=True)
+class BlockLeg(ComputedLeg):
+    """A predicate over an expression as a leg among the others: negation and nulls are inside its program."""
+
+    @property
+    def is_late(self) -> bool:
+        return False
+
+    def compute(self, segment: int, metas: ColumnMetas, control: QueryControl, low: int, high: int) -> int:
+        """Nothing: the scan computes."""
+        return 0
+
+
+class _LegTarget:
+    """Instructions of a leg, for all segments alike; registers are those behind the select section's."""
+
+    def __init__(self, metas: ColumnMetas) -> None:
+        self.program = Instructions()
+        self.kept: list[Any] = []
+        self._metas = metas
+        self._free = list(range(abi.NUM_REGISTERS + abi.NUM_LEG_REGISTERS - 1, abi.NUM_REGISTERS - 1, -1))
+
+    def allocate(self) -> int:
+        return self._free.pop()
+
+    def release(self, register: int) -> None:
+        assert register not in self._free
+        self._free.append(register)
+
+    def emit(self, function: int, *args: Word) -> None:
+        self.program.append(function, args)
+
+    def fetch(self, column: str) -> tuple[int, bool]:
+        register = self.allocate()
+        self.emit(fetch.fetch_values.address, register, self._metas.addresses(column), 0)
+        return register, True
+
+    def fetch_nulls(self, column: str) -> tuple[int, bool] | None:
+        if not _has_nulls(self._metas, column):
+            return None
+        register = self.allocate()
+        self.emit(fetch.fetch_nulls.address, register, self._metas.addresses(column))
+        return register, True
+
+    def fetch_filter(self, condition: Filter) -> tuple[int, bool]:
+        raise Unsupported
+
+    def keep(self, array: NDArray[Any]) -> int:
+        self.kept.append(array)
+        return int(array.ctypes.data)
+
+
+def _has_nulls(metas: ColumnMetas, column: str) -> bool:
+    return bool((metas.of(column)[:, abi.M_NULLS] != 0).any())
+
+
+def block_leg(condition: Computed, context: QueryContext, metas: ColumnMetas) -> BlockLeg | None:
+    """The leg of a condition; None if it is none for blocks. Raises what types of expressions and literals raise."""
+    dry = Probe(lambda name: _has_nulls(metas, name), filters=False)
+    try:
+        if _compile(condition, BlockCompiler(context, dry)).is_constant or dry.most > abi.NUM_LEG_REGISTERS:
+            return None
+    except Unsupported:
+        return None
+    target = _LegTarget(metas)
+    lane = _compile(condition, BlockCompiler(context, target))
+    n = len(metas.segments)
+    program = target.program.assemble(n)
+    tests = np.zeros((n, 4), np.int64)
+    tests[:, 0] = program.ctypes.data + np.arange(n, dtype=np.int64) * program.strides[0]
+    tests[:, 1], tests[:, 2], tests[:, 3] = len(target.program), lane.register, lane.nulls
+    return BlockLeg(
+        condition=condition,
+        on_docs=ConditionOnDocs(condition, context),
+        meta=np.full(n, _NO_COLUMN.ctypes.data, np.int64),
+        mode=np.full(n, LEG_RUN, np.int64),
+        function=np.full(n, expression_leg.expression_leg.address, np.int64),
+        flags=np.full(n, abi.I_LEG, np.int64),
+        tests=tests,
+        cost=_COST * len(target.program),
+        keep_alive=[program, target.kept],
+    )
+
+
+def _compile(condition: Computed, compiler: BlockCompiler) -> Lane:
+    """Flags in a register where the condition is true (if negated, false), and a register of flags where it is unknown or NEVER."""
+    lane = filter_lane(compiler, condition.condition)
+    if condition.negated:
+        lane = compiler.lanes.invert(lane)
+    lane = compiler.lanes.materialized(lane)
+    assert lane.nulls >= NEVER
+    return lane

@@ -1,0 +1,460 @@
+"""Values on their way through an expression that kernels compute: registers, constants, null flags, and the operations on them.
+
+`Lanes` emits instructions of kernels/arithmetic.py into a `Target`: the select section of a shape, the program of a filter
+leg, or nothing at all (to find out whether an expression can be computed so, and in how many registers). What block
+expressions do not know raises `Unsupported`; such expressions are computed on Arrow arrays (expression.py).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final, Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pinotpy.data_types import DataType
+from pinotpy.errors import PinotError
+from pinotpy.functions.scalar.arguments import doubles
+from pinotpy.functions.scalar.conversions import converted
+from pinotpy.kernels import arithmetic as ops
+from pinotpy.query.context import Filter
+from pinotpy.query.program import Word
+
+NEVER: Final = -1  # no value is null
+ALWAYS: Final = -2  # every value is null
+_INTEGERS: Final = (DataType.INT, DataType.LONG, DataType.TIMESTAMP)
+
+
+class Unsupported(Exception):
+    """The expression is none for blocks; never leaves the query room."""
+
+
+class Kind(Enum):
+    """What a register holds."""
+
+    LONG = "LONG"  # i64
+    DOUBLE = "DOUBLE"  # f64
+    FLAGS = "FLAGS"  # u8, 0 and 1
+
+
+@dataclass(slots=True)
+class Lane:
+    """The values of one (sub)expression for the docs of a block.
+
+    data_type: of the expression, None for a bare NULL. constant: its value where `register` is -1.
+    nulls: a register of flags, NEVER or ALWAYS. owned, owned_nulls: nobody else reads the registers, they are free after use.
+    """
+
+    kind: Kind
+    data_type: DataType | None
+    register: int = -1
+    constant: int | float | bool | str | None = None
+    nulls: int = NEVER
+    owned: bool = False
+    owned_nulls: bool = False
+
+    @property
+    def is_constant(self) -> bool:
+        return self.register < 0
+
+
+class Target(Protocol):
+    """Where instructions go. `fetch…` give (register, whether the caller frees it)."""
+
+    def allocate(self) -> int: ...
+
+    def release(self, register: int) -> None: ...
+
+    def emit(self, function: int, *args: Word) -> None: ...
+
+    def fetch(self, column: str) -> tuple[int, bool]:
+        """Values of a column: i64 or f64."""
+        ...
+
+    def fetch_nulls(self, column: str) -> tuple[int, bool] | None:
+        """Its null flags, None if nothing is null."""
+        ...
+
+    def fetch_filter(self, condition: Filter) -> tuple[int, bool]:
+        """Flags: where the condition is true. Raises Unsupported in filters."""
+        ...
+
+    def keep(self, array: NDArray[Any]) -> int:
+        """The address of an array that lives as long as the plan."""
+        ...
+
+
+class Probe:
+    """A target that emits nothing and counts registers.
+
+    has_nulls: whether a column may have null flags. filters: whether conditions on text can be asked of filters.
+    """
+
+    def __init__(self, has_nulls: Callable[[str], bool], *, filters: bool) -> None:
+        self._has_nulls, self._filters = has_nulls, filters
+        self._used: set[int] = set()
+        self.most = 0
+
+    def allocate(self) -> int:
+        register = next(number for number in range(len(self._used) + 1) if number not in self._used)
+        self._used.add(register)
+        self.most = max(self.most, len(self._used))
+        return register
+
+    def release(self, register: int) -> None:
+        self._used.remove(register)
+
+    def emit(self, function: int, *args: Word) -> None:
+        pass
+
+    def fetch(self, column: str) -> tuple[int, bool]:
+        return self.allocate(), True
+
+    def fetch_nulls(self, column: str) -> tuple[int, bool] | None:
+        return (self.allocate(), True) if self._has_nulls(column) else None
+
+    def fetch_filter(self, condition: Filter) -> tuple[int, bool]:
+        if not self._filters:
+            raise Unsupported
+        return self.allocate(), True
+
+    def keep(self, array: NDArray[Any]) -> int:
+        return 0
+
+
+def word_of(value: int | float | bool, kind: Kind) -> int:
+    """A constant as a word of an instruction."""
+    if kind is Kind.DOUBLE:
+        return int(struct.unpack("<q", struct.pack("<d", float(value)))[0])
+    return int(value)
+
+
+class Lanes:
+    """Operations on lanes; each gives a new lane and frees the registers of those that it took."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+
+    # --- registers ---------------------------------------------------------------------------------------------------
+
+    def free(self, *lanes: Lane) -> None:
+        """Give back the registers of values and of null flags."""
+        for lane in lanes:
+            self._free_values(lane)
+            if lane.owned_nulls:
+                self.target.release(lane.nulls)
+                lane.owned_nulls = False
+
+    def _free_values(self, lane: Lane) -> None:
+        if lane.owned:
+            self.target.release(lane.register)
+            lane.owned = False
+
+    def _made(self, kind: Kind, data_type: DataType, taken: list[Lane], function: int, *args: Word, nulls: Lane | None = None) -> Lane:
+        """A lane in a new register by one instruction (`args` behind the register); null where one of `taken` is, or as
+        `nulls` says."""
+        register = self.target.allocate()
+        self.target.emit(function, register, *args)
+        lane = Lane(kind, data_type, register, owned=True)
+        source = self.united_nulls(taken) if nulls is None else nulls
+        lane.nulls, lane.owned_nulls = source.nulls, source.owned_nulls
+        for one in taken:
+            self._free_values(one)
+        return lane
+
+    def united_nulls(self, lanes: list[Lane]) -> Lane:
+        """Null where one of the lanes is: a lane of null flags only; takes over their registers."""
+        out = Lane(Kind.FLAGS, None)
+        if any(lane.nulls == ALWAYS for lane in lanes):
+            for lane in lanes:
+                if lane.owned_nulls:
+                    self.target.release(lane.nulls)
+                    lane.owned_nulls = False
+            out.nulls = ALWAYS
+            return out
+        for lane in lanes:
+            if lane.nulls in (NEVER, out.nulls):
+                continue
+            if out.nulls == NEVER:
+                out.nulls, out.owned_nulls = lane.nulls, lane.owned_nulls
+                lane.owned_nulls = False
+                continue
+            register = self.target.allocate()
+            self.target.emit(ops.combine_flags.address, register, out.nulls, lane.nulls, ops.OR)
+            for one in (out, lane):
+                if one.owned_nulls:
+                    self.target.release(one.nulls)
+                    one.owned_nulls = False
+            out.nulls, out.owned_nulls = register, True
+        return out
+
+    # --- types -------------------------------------------------------------------------------------------------------
+
+    def as_double(self, lane: Lane) -> Lane:
+        """Values as DOUBLE, as functions.scalar.arguments.doubles."""
+        if lane.kind is Kind.DOUBLE:
+            return lane
+        if lane.is_constant:
+            return self._constant_as(lane, Kind.DOUBLE, lambda value: doubles(value, lane.data_type))
+        whole = self.as_long_word(lane)
+        return self._made(Kind.DOUBLE, DataType.DOUBLE, [whole], ops.convert.address, whole.register, ops.LONG_TO_DOUBLE)
+
+    def as_long_word(self, lane: Lane) -> Lane:
+        """Flags as 0 and 1 in 64 bits; others as they are."""
+        if lane.kind is not Kind.FLAGS or lane.is_constant:
+            return lane
+        assert lane.data_type is not None
+        return self._made(Kind.LONG, lane.data_type, [lane], ops.widen_flags.address, lane.register)
+
+    def as_long(self, lane: Lane) -> Lane:
+        """Values as LONG, as functions.scalar.arguments.longs."""
+        return self.as_type(lane, DataType.LONG)
+
+    def as_type(self, lane: Lane, target: DataType) -> Lane:
+        """Values as another type, as functions.scalar.conversions.converted; nulls stay."""
+        if lane.data_type is target:
+            return lane
+        if lane.data_type is None:
+            return Lane(_kind(target), target, constant=0, nulls=ALWAYS)
+        if lane.is_constant:
+            return self._constant_as(lane, _kind(target), lambda value: converted(value, lane.data_type, target), target)
+        if target is DataType.DOUBLE:
+            return self.as_double(lane)
+        if target is DataType.BOOLEAN:
+            return self.truth(lane)
+        if target is DataType.FLOAT:
+            wide = self.as_double(lane)
+            return self._made(Kind.DOUBLE, target, [wide], ops.convert.address, wide.register, ops.DOUBLE_TO_FLOAT)
+        if target not in _INTEGERS:
+            raise Unsupported
+        whole = self.as_long_word(lane)
+        if whole.kind is Kind.DOUBLE:
+            how = ops.DOUBLE_TO_WRAPPED_INT if target is DataType.INT else ops.DOUBLE_TO_LONG
+            return self._made(Kind.LONG, target, [whole], ops.convert.address, whole.register, how)
+        if target is DataType.INT and whole.data_type in (DataType.LONG, DataType.TIMESTAMP):
+            return self._made(Kind.LONG, target, [whole], ops.convert.address, whole.register, ops.LONG_TO_INT)
+        whole.data_type = target
+        return whole
+
+    def _constant_as(self, lane: Lane, kind: Kind, convert: Callable[[pa.Scalar], Any], data_type: DataType = DataType.DOUBLE) -> Lane:
+        if lane.constant is None:
+            raise Unsupported
+        value = lane.constant
+        scalar = pa.scalar(value) if isinstance(value, str | bool | float) else pa.scalar(value, (lane.data_type or DataType.LONG).arrow)
+        try:
+            found = convert(scalar).as_py()
+        except PinotError as error:  # the arrays know whether a row asks for it, and say it in their words
+            raise Unsupported from error
+        return Lane(kind, data_type, constant=found, nulls=lane.nulls, owned_nulls=lane.owned_nulls)
+
+    def truth(self, lane: Lane) -> Lane:
+        """Values as a condition: numbers are true unless they are 0."""
+        if lane.kind is Kind.FLAGS:
+            return lane
+        if lane.is_constant:
+            value = self.as_double(lane)
+            return Lane(Kind.FLAGS, DataType.BOOLEAN, constant=value.constant != 0.0, nulls=value.nulls)
+        zero = Lane(lane.kind, lane.data_type, constant=0)
+        if lane.kind is Kind.DOUBLE:
+            # Not equal as IEEE has it: NaN is true.
+            return self.invert(self.between(lane, 0.0, 0.0))
+        return self.compare(ops.NOT_EQUAL, lane, zero)
+
+    # --- operations --------------------------------------------------------------------------------------------------
+
+    def binary(self, operation: int, left: Lane, right: Lane, data_type: DataType) -> Lane:
+        """Two lanes of one kind, doubles or integers."""
+        assert left.kind is right.kind and left.kind is not Kind.FLAGS
+        assert not (left.is_constant and right.is_constant), "constants are folded"
+        if left.is_constant and operation not in (ops.SUBTRACT, ops.DIVIDE, ops.REMAINDER):
+            left, right = right, left
+        function = ops.binary_doubles if left.kind is Kind.DOUBLE else ops.binary_longs
+        return self._made(left.kind, data_type, [left, right], function.address, *_operands(left, right), operation, _form(left, right))
+
+    def unary(self, operation: int, lane: Lane, data_type: DataType) -> Lane:
+        """An operation on doubles."""
+        assert lane.kind is Kind.DOUBLE and not lane.is_constant
+        return self._made(Kind.DOUBLE, data_type, [lane], ops.unary_doubles.address, lane.register, operation)
+
+    def convert(self, conversion: int, lane: Lane, kind: Kind, data_type: DataType) -> Lane:
+        assert not lane.is_constant
+        return self._made(kind, data_type, [lane], ops.convert.address, lane.register, conversion)
+
+    def time(self, operation: int, lane: Lane, size: int) -> Lane:
+        """An operation on times, i64."""
+        assert lane.kind is Kind.LONG and not lane.is_constant
+        return self._made(Kind.LONG, DataType.LONG, [lane], ops.time_longs.address, lane.register, operation, size)
+
+    def compare(self, comparison: int, left: Lane, right: Lane) -> Lane:
+        """Flags of a comparison of two lanes of one kind."""
+        assert left.kind is right.kind and left.kind is not Kind.FLAGS
+        assert not (left.is_constant and right.is_constant), "constants are folded"
+        if left.is_constant:
+            left, right, comparison = right, left, _SWAPPED[comparison]
+        function = ops.compare_doubles if left.kind is Kind.DOUBLE else ops.compare_longs
+        return self._made(Kind.FLAGS, DataType.BOOLEAN, [left, right], function.address, *_operands(left, right), comparison, _form(left, right))
+
+    def between(self, lane: Lane, low: int | float, high: int | float) -> Lane:
+        """Flags: low <= value <= high."""
+        function = ops.between_doubles if lane.kind is Kind.DOUBLE else ops.between_longs
+        return self._made(Kind.FLAGS, DataType.BOOLEAN, [lane], function.address, lane.register, word_of(low, lane.kind), word_of(high, lane.kind))
+
+    def among(self, lane: Lane, members: NDArray[Any]) -> Lane:
+        """Flags: the value is one of `members`, sorted, int64 or float64."""
+        function = ops.among_doubles if lane.kind is Kind.DOUBLE else ops.among_longs
+        kept = np.ascontiguousarray(members, np.float64 if lane.kind is Kind.DOUBLE else np.int64)
+        return self._made(Kind.FLAGS, DataType.BOOLEAN, [lane], function.address, lane.register, self.target.keep(kept), len(kept))
+
+    def invert(self, lane: Lane) -> Lane:
+        """NOT: unknown stays unknown."""
+        if lane.is_constant:
+            return Lane(Kind.FLAGS, DataType.BOOLEAN, constant=not lane.constant, nulls=lane.nulls, owned_nulls=lane.owned_nulls)
+        return self._made(Kind.FLAGS, DataType.BOOLEAN, [lane], ops.combine_flags.address, lane.register, lane.register, ops.NOT)
+
+    def kleene(self, operation: int, left: Lane, right: Lane) -> Lane:
+        """AND or OR of conditions in three-valued logic; `operation` is ops.AND or ops.OR."""
+        deciding = operation == ops.OR  # the truth value that decides alone
+        for one, other in ((left, right), (right, left)):
+            if one.is_constant and one.nulls != ALWAYS:
+                if bool(one.constant) is deciding:
+                    self.free(other)
+                    return one
+                return other
+        left, right = self.materialized(left), self.materialized(right)
+        if left.nulls == NEVER and right.nulls == NEVER:
+            return self._made(Kind.FLAGS, DataType.BOOLEAN, [left, right], ops.combine_flags.address, left.register, right.register, operation)
+        # Certainly the deciding value on either side, else unknown if either is unknown.
+        truths = [self._certain(lane, deciding) for lane in (left, right)]
+        decided = self.flags(ops.OR, truths[0].register, truths[1].register)
+        self.free(*truths)
+        unknown = self._either_null(left, right)
+        nulls = self.flags(ops.AND_NOT, unknown, decided.register)
+        self.target.release(unknown)
+        truth = decided if deciding else self.flags(ops.NOT, decided.register, decided.register)
+        if not deciding:
+            self.free(decided)
+        self.free(left, right)
+        return Lane(Kind.FLAGS, DataType.BOOLEAN, truth.register, nulls=nulls.register, owned=True, owned_nulls=True)
+
+    def _certain(self, lane: Lane, wanted: bool) -> Lane:
+        """Flags: known to be `wanted`."""
+        truth = lane.register
+        straight = self.flags(ops.OR if wanted else ops.NOT, truth, truth)
+        if lane.nulls == NEVER:
+            return straight
+        found = self.flags(ops.AND_NOT, straight.register, lane.nulls)
+        self.free(straight)
+        return found
+
+    def _either_null(self, left: Lane, right: Lane) -> int:
+        registers = [lane.nulls for lane in (left, right) if lane.nulls != NEVER]
+        return self.flags(ops.OR, registers[0], registers[-1]).register
+
+    def flags(self, operation: int, left: int, right: int) -> Lane:
+        """An operation on registers of flags, which stay as they are."""
+        register = self.target.allocate()
+        self.target.emit(ops.combine_flags.address, register, left, right, operation)
+        return Lane(Kind.FLAGS, DataType.BOOLEAN, register, owned=True)
+
+    def holds(self, lane: Lane) -> Lane:
+        """Flags: the condition is known to be true; never null."""
+        if lane.nulls == ALWAYS or lane.is_constant:
+            self.free(lane)
+            return Lane(Kind.FLAGS, DataType.BOOLEAN, constant=lane.nulls != ALWAYS and bool(lane.constant))
+        if lane.nulls == NEVER:
+            return lane
+        found = self.flags(ops.AND_NOT, lane.register, lane.nulls)
+        self.free(lane)
+        return found
+
+    def choose(self, condition: Lane, left: Lane, right: Lane) -> Lane:
+        """left where the condition is known to be true, else right: lanes of one type."""
+        certain = self.holds(condition)
+        if certain.is_constant:
+            kept, dropped = (left, right) if certain.constant else (right, left)
+            self.free(dropped)
+            return kept
+        data_type = left.data_type
+        assert data_type is not None
+        flags = left.kind is Kind.FLAGS or right.kind is Kind.FLAGS
+        if flags:
+            left, right = self.materialized(self.truth(left)), self.materialized(self.truth(right))
+        nulls = self._chosen_nulls(certain, left, right)
+        if flags:
+            found = self._made(Kind.FLAGS, data_type, [], ops.choose_flags.address, left.register, right.register, certain.register, nulls=nulls)
+        else:
+            form = ops.FORM_CONSTANTS if left.is_constant and right.is_constant else _form(left, right)
+            found = self._made(left.kind, data_type, [], ops.choose.address, *_operands(left, right), certain.register, form, nulls=nulls)
+        self.free(left, right, certain)
+        return found
+
+    def _chosen_nulls(self, certain: Lane, left: Lane, right: Lane) -> Lane:
+        out = Lane(Kind.FLAGS, None)
+        if left.nulls == right.nulls and left.nulls in (NEVER, ALWAYS):
+            out.nulls = left.nulls
+            return out
+        sides = [self._null_register(lane) for lane in (left, right)]
+        out.nulls, out.owned_nulls = self.target.allocate(), True
+        self.target.emit(ops.choose_flags.address, out.nulls, sides[0][0], sides[1][0], certain.register)
+        for register, owned in sides:
+            if owned:
+                self.target.release(register)
+        return out
+
+    def _null_register(self, lane: Lane) -> tuple[int, bool]:
+        if lane.nulls not in (NEVER, ALWAYS):
+            return lane.nulls, False
+        return self.constant_flags(lane.nulls == ALWAYS), True
+
+    def constant_flags(self, value: bool) -> int:
+        """A register of equal flags."""
+        register = self.target.allocate()
+        self.target.emit(ops.fill_flags.address, register, int(value))
+        return register
+
+    def materialized(self, lane: Lane) -> Lane:
+        """Flags in a register, also of a constant; null flags too unless nothing is null."""
+        if lane.is_constant:
+            lane.register, lane.owned = self.constant_flags(bool(lane.constant) and lane.nulls != ALWAYS), True
+        if lane.nulls == ALWAYS:
+            lane.nulls, lane.owned_nulls = self.constant_flags(True), True
+        return lane
+
+
+_SWAPPED: Final = {
+    ops.EQUAL: ops.EQUAL,
+    ops.NOT_EQUAL: ops.NOT_EQUAL,
+    ops.LESS: ops.GREATER,
+    ops.LESS_OR_EQUAL: ops.GREATER_OR_EQUAL,
+    ops.GREATER: ops.LESS,
+    ops.GREATER_OR_EQUAL: ops.LESS_OR_EQUAL,
+}
+
+
+def _kind(data_type: DataType) -> Kind:
+    if data_type in (DataType.FLOAT, DataType.DOUBLE):
+        return Kind.DOUBLE
+    if data_type in _INTEGERS:
+        return Kind.LONG
+    if data_type is DataType.BOOLEAN:
+        return Kind.FLAGS
+    raise Unsupported
+
+
+def _operands(left: Lane, right: Lane) -> tuple[Word, Word]:
+    found = [_constant_word(lane) if lane.is_constant else lane.register for lane in (left, right)]
+    return found[0], found[1]
+
+
+def _constant_word(lane: Lane) -> int:
+    assert not isinstance(lane.constant, str)
+    return 0 if lane.constant is None else word_of(lane.constant, lane.kind)
+
+
+def _form(left: Lane, right: Lane) -> int:
+    return ops.FORM_LEFT if left.is_constant else ops.FORM_RIGHT if right.is_constant else ops.FORM_REGISTERS
