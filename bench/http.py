@@ -22,12 +22,24 @@ class Connection:
     def __init__(self, url: str, timeout_s: float = 60.0) -> None:
         parts = urlsplit(url)
         self._connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=timeout_s)
+        self._connect()
+
+    def post(self, path: str, body: dict[str, Any]) -> Any:
+        """The parsed JSON answer; on a new connection if the other side has closed this one while nothing was asked."""
+        content = json.dumps(body)
+        try:
+            return self._post(path, content)
+        except (ConnectionError, http.client.BadStatusLine):
+            self._connection.close()
+            self._connect()
+            return self._post(path, content)
+
+    def _connect(self) -> None:
         self._connection.connect()
         self._connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
-    def post(self, path: str, body: dict[str, Any]) -> Any:
-        """The parsed JSON answer."""
-        self._connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
+    def _post(self, path: str, content: str) -> Any:
+        self._connection.request("POST", path, content, {"Content-Type": "application/json"})
         return json.loads(self._connection.getresponse().read())
 
     def close(self) -> None:

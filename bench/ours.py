@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +19,7 @@ import pinotpy
 from bench.http import Connection
 from bench.suites.query import Parameters, Query
 from bench.tables.table import Table, say
-from pinotpy.cli.local_cluster import LocalCluster
+from pinotpy.cli.local_cluster import PROGRAM, LocalCluster
 from pinotpy.client.controller import ControllerClient
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
@@ -70,22 +72,25 @@ def rows_of(answer: dict[str, Any]) -> list[list[Any]]:
     return list(rows.values())
 
 
-def segment_directories(table: Table, rows: int, data_dir: Path, *, config: Config | None = None, variant: str = "plain") -> list[Path]:
+def segment_directories(
+    table: Table, rows: int, data_dir: Path, *, config: Config | None = None, variant: str = "plain", chunks: int | None = None
+) -> list[Path]:
     """One segment a chunk, built with `config` (default: the table's own) and kept for the next run of the same builder."""
     config = config or table.config
-    folder = table.folder(data_dir, rows) / f"pinotpy-{variant}"
+    folder = table.folder(data_dir, rows, chunks) / f"pinotpy-{variant}"
     key = _build_key(config)
     mark = folder / "built_by"
     if folder.exists() and (not mark.exists() or mark.read_text() != key):
         shutil.rmtree(folder)
-    files = table.parquet_files(data_dir, rows)
+    files = table.parquet_files(data_dir, rows, chunks)
     folder.mkdir(exist_ok=True)
     mark.write_text(key)
     directories = []
     for number, file in enumerate(files):
         name = f"{table.name}_{number:04d}"
         if not (folder / name).exists():
-            say(f"{table.name}: building segment {number + 1} of {len(files)} ({variant})")
+            if number % max(1, len(files) // 10) == 0:
+                say(f"{table.name}: building segment {number + 1} of {len(files)} ({variant})")
             build(table, file, folder, name, config)
         directories.append(folder / name)
     return directories
@@ -94,7 +99,7 @@ def segment_directories(table: Table, rows: int, data_dir: Path, *, config: Conf
 def build(table: Table, file: Path, folder: Path, name: str, config: Config) -> None:
     """One Parquet file → one segment."""
     batches = pq.read_table(file).combine_chunks().to_batches()
-    build_segment(Schema.from_json(table.schema), TableConfig.from_json(config), batches, folder, name, raw_table_name=table.name)
+    build_segment(Schema.from_json(table.schema), TableConfig.from_json(config), batches, folder, name, raw_table_name=config["tableName"])
 
 
 def _build_key(config: Config) -> str:
@@ -112,6 +117,8 @@ class OverHttp:
 
     def __init__(self, scratch: Path) -> None:
         self._scratch = scratch
+        # Kernels that are compiled for the first time would take longer than a daemon may need to start.
+        subprocess.run([*PROGRAM, "warmup"], check=True, stdout=sys.stderr)
         self.cluster = LocalCluster(scratch / "cluster")
         try:
             zookeeper = self.cluster.start("zookeeper", "start-zookeeper", "--zk-port", "0", "--data-dir", str(scratch / "zk"))
@@ -129,15 +136,15 @@ class OverHttp:
         self.controller_url = controller.ready["url"]
         self._connection = Connection(self.url, timeout_s=600.0)
 
-    def load(self, table: Table, directories: list[Path], *, config: Config | None = None, name: str | None = None) -> None:
-        """Upload the segments as table `name` (default: the table's own) and wait until they serve."""
-        config = {**(config or table.config), **({} if name is None else {"tableName": name})}
+    def load(self, table: Table, directories: list[Path], *, config: Config | None = None) -> None:
+        """Upload the segments as the table of `config` (default: the table's own) and wait until they serve."""
+        config = config or table.config
         raw_name = config["tableName"]
         client = ControllerClient(self.controller_url)
         client.add_schema({**table.schema, "schemaName": raw_name})
         client.add_table(config)
         for number, directory in enumerate(directories):
-            if number % 10 == 0:
+            if number % max(1, len(directories) // 10) == 0:
                 say(f"{raw_name}: loading segment {number + 1} of {len(directories)}")
             archive = self._scratch / f"{directory.name}.tar.gz"
             pack_segment(directory, archive)

@@ -5,6 +5,13 @@ Suites of queries, HTTP to answer, two threads for every engine, interleaved, me
   own       27 of our own: raw texts, patterns, arithmetic, long selections, many groups, distinct counts, percentiles, multi-values, nulls
   study     17 queries that Apache Pinot was measured with elsewhere
   ads       16 in PQL, a short look
+  selective queries that an index answers: needle, two inverted columns, sorted and raw range
+
+Others:
+  startree  a star-tree on and off, at a tenth of the rows and at all of them: documents read, server time
+  segments  720 segments of which a query needs three, against these three alone
+  build     a segment of 1 M rows × 12 columns with two inverted columns from Parquet and CSV: seconds, peak memory
+  disk      bytes of the tables beside those of DuckDB and chdb
 
 Several suites, separated by commas, go into one file; `ssb,own` is the suite that README quotes.
 """
@@ -21,10 +28,14 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
+from bench.build import measure_build
+from bench.disk import measure_disk
 from bench.machine import commit_name, machine
 from bench.measure import geometric_means, measure, peers_of
 from bench.ours import InProcess, Ours, OverHttp, segment_directories
 from bench.peers import ENGINES
+from bench.segments import measure_segments
+from bench.star_tree import measure_star_tree
 from bench.suites import SUITES
 from bench.tables import TABLES
 from bench.tables.table import say
@@ -78,7 +89,8 @@ def _queries(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
     """One of the suites of queries."""
     suite = SUITES[name]
     table = TABLES[suite.table]
-    directories = segment_directories(table, arguments.rows, arguments.data_dir)
+    config = suite.config(table.config)
+    directories = segment_directories(table, arguments.rows, arguments.data_dir, config=config, variant=suite.variant)
     with tempfile.TemporaryDirectory(prefix="pinotpy-bench-", dir=arguments.data_dir) as scratch:
         ours: Ours
         if arguments.in_process:
@@ -88,7 +100,7 @@ def _queries(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
         peers = []
         try:
             if isinstance(ours, OverHttp):
-                ours.load(table, directories)
+                ours.load(table, directories, config=config)
             peers = peers_of([engine for engine in arguments.peers.split(",") if engine], suite, arguments.rows, arguments.data_dir)
             result = measure(suite, ours, peers, arguments.repetitions)
             result["peers"] = {peer.engine: peer.facts for peer in peers}
@@ -109,7 +121,13 @@ def _report(name: str, result: dict[str, Any]) -> None:
         print(f"  {line['name']:26s} {medians}{best}")
 
 
-RUNNERS: Final[dict[str, Callable[[str, argparse.Namespace], dict[str, Any]]]] = dict.fromkeys(SUITES, _queries)
+RUNNERS: Final[dict[str, Callable[[str, argparse.Namespace], dict[str, Any]]]] = {
+    **dict.fromkeys(SUITES, _queries),
+    "startree": lambda name, a: measure_star_tree(a.rows, a.repetitions, a.data_dir),
+    "segments": lambda name, a: measure_segments(a.rows, a.repetitions, a.data_dir),
+    "build": lambda name, a: measure_build(a.rows, a.repetitions, a.data_dir),
+    "disk": lambda name, a: measure_disk(a.rows, a.data_dir),
+}
 
 
 if __name__ == "__main__":

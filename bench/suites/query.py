@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 Parameters = dict[str, Any]
@@ -48,13 +48,19 @@ class Query:
 @dataclass(frozen=True, slots=True)
 class Suite:
     """Queries over one table. `reference_ms`: what Apache Pinot took on another machine, quoted beside; `left_out`: names
-    that the geometric mean leaves out."""
+    that the geometric mean leaves out; `indexing`: keys of tableIndexConfig that replace the table's own, named by `variant`."""
 
     name: str
     table: str
     queries: tuple[Query, ...]
     reference_ms: dict[str, float]
     left_out: tuple[str, ...] = ()
+    variant: str = "plain"
+    indexing: dict[str, Any] = field(default_factory=dict)
+
+    def config(self, config: dict[str, Any]) -> dict[str, Any]:
+        """The table config with this suite's indexes."""
+        return {**config, "tableIndexConfig": {**config["tableIndexConfig"], **self.indexing}}
 
 
 def quoted(values: list[str]) -> str:

@@ -49,20 +49,21 @@ class Table:
         """Chunks of a million rows, but at least two, so that answers are merged even of few rows."""
         return max(2, rows // CHUNK_ROWS)
 
-    def folder(self, data_dir: Path, rows: int) -> Path:
-        """Where everything made of `rows` rows of this table is kept."""
+    def folder(self, data_dir: Path, rows: int, chunks: int | None = None) -> Path:
+        """Where everything made of `rows` rows of this table, in so many chunks (default: `num_chunks`), is kept."""
         marks = json.dumps([self.version, self.schema], sort_keys=True).encode()
-        return data_dir / f"{self.name}-{rows}-{hashlib.sha256(marks).hexdigest()[:10]}"
+        return data_dir / f"{self.name}-{rows}{f'-{chunks}' if chunks else ''}-{hashlib.sha256(marks).hexdigest()[:10]}"
 
-    def parquet_files(self, data_dir: Path, rows: int) -> list[Path]:
+    def parquet_files(self, data_dir: Path, rows: int, chunks: int | None = None) -> list[Path]:
         """The chunks as files, generated where they are missing."""
-        folder, num_chunks = self.folder(data_dir, rows), self.num_chunks(rows)
+        folder, num_chunks = self.folder(data_dir, rows, chunks), chunks or self.num_chunks(rows)
         folder.mkdir(parents=True, exist_ok=True)
         files = []
         for number in range(num_chunks):
             path = folder / f"chunk_{number:03d}.parquet"
             if not path.exists():
-                say(f"{self.name}: generating chunk {number + 1} of {num_chunks}")
+                if number % max(1, num_chunks // 10) == 0:
+                    say(f"{self.name}: generating chunk {number + 1} of {num_chunks}")
                 batch = self.chunk(number, num_chunks, rows * (number + 1) // num_chunks - rows * number // num_chunks)
                 partial = path.with_suffix(".partial")
                 pq.write_table(pa.Table.from_batches([batch]), partial, compression="zstd", compression_level=1, row_group_size=250_000)
