@@ -76,6 +76,10 @@ def clear_tail(mask: Any, n: int) -> None:
         mask[i] = 0
 
 
+# A loop over three arrays of which two may be one is not vectorised (0.4 ns a doc instead of 0.02), so that each case has its
+# own.
+
+
 @inner
 def _combine(out: Any, kept: Any, test: Any, flip: Any) -> None:
     for i in range(len(out)):
@@ -83,9 +87,27 @@ def _combine(out: Any, kept: Any, test: Any, flip: Any) -> None:
 
 
 @inner
+def _keep(out: Any, test: Any, flip: Any) -> None:
+    for i in range(len(out)):
+        out[i] &= test[i] ^ flip
+
+
+@inner
+def _take(out: Any, test: Any, flip: Any) -> None:
+    for i in range(len(out)):
+        out[i] = test[i] ^ flip
+
+
+@inner
 def _or(out: Any, left: Any, right: Any) -> None:
     for i in range(len(out)):
         out[i] = left[i] | right[i]
+
+
+@inner
+def _add(out: Any, other: Any) -> None:
+    for i in range(len(out)):
+        out[i] |= other[i]
 
 
 @inner
@@ -120,7 +142,13 @@ def finish(state: Any, kept: int, register: int, negated: int, nulls: int, meta:
     """register = kept & (scratch ^ negated), and 0 where the column is null if `nulls`; counts it."""
     n = state[S_NUM]
     out = mask_register(state, register)
-    _combine(out[:n], view_u8(mask_address(state, kept), n), mask_register(state, SCRATCH_MASK)[:n], uint8(negated))
+    test = mask_register(state, SCRATCH_MASK)
+    if kept < 0:
+        _take(out[:n], test[:n], uint8(negated))
+    elif kept == register:
+        _keep(out[:n], test[:n], uint8(negated))
+    else:
+        _combine(out[:n], mask_register(state, kept)[:n], test[:n], uint8(negated))
     if nulls != 0 and meta[M_NULLS] != 0:
         bits = view_u8(meta[M_NULLS], (meta[M_NUM_DOCS] + 7) >> 3)
         if state[S_LIST] == 0:
@@ -136,7 +164,12 @@ def finish_or(state: Any, left: int, right: int, register: int) -> None:
     """register = left | right; counts it."""
     n = state[S_NUM]
     out = mask_register(state, register)
-    _or(out[:n], mask_register(state, left)[:n], mask_register(state, right)[:n])
+    if register == left:
+        _add(out[:n], mask_register(state, right)[:n])
+    elif register == right:
+        _add(out[:n], mask_register(state, left)[:n])
+    else:
+        _or(out[:n], mask_register(state, left)[:n], mask_register(state, right)[:n])
     clear_tail(out, n)
     state[S_MASK_COUNTS + register] = count_ones(mask_address(state, register), n)
 
@@ -150,14 +183,14 @@ def survivors(state: Any, kept: int) -> Any:
     count = compress_range(view_u8(address, n), address, 0, positions, state[S_SCRATCH])
     docs = view_i32(state[S_SCRATCH] + BLOCK * 4, BLOCK)
     if state[S_LIST] == 0:
-        _add(docs[:count], positions, state[S_BASE])
+        _shift(docs[:count], positions, state[S_BASE])
     else:
         _pick(docs[:count], positions, view_i32(state[S_LIST], n))
     return count
 
 
 @inner
-def _add(docs: Any, positions: Any, base: int) -> None:
+def _shift(docs: Any, positions: Any, base: int) -> None:
     for i in range(len(docs)):
         docs[i] = positions[i] + base
 
