@@ -110,7 +110,11 @@ M_INVERTED_OFFSETS: Final = 14  # address of uint32[cardinality + 1] (CSR invert
 M_INVERTED_DOCS: Final = 15  # address of int32[num entries]
 M_BLOOM: Final = 16  # address of the Bloom filter uint32[8 * blocks] (bloom.py), else 0
 M_BLOOM_BLOCKS: Final = 17
-META_WORDS: Final = 24
+M_RANGE_BOUNDS: Final = 18  # address of the least dict id (u32) or raw value of every bucket of the range index (doc_sets.py), else 0
+M_RANGE_BUCKETS: Final = 19
+M_RANGE_OFFSETS: Final = 20  # address of uint32[buckets + 1]
+M_RANGE_DOCS: Final = 21  # address of int32[num entries]
+META_WORDS: Final = 32
 
 ENC_DICT: Final = 0  # byte-aligned dict ids u8/u16/u32
 ENC_PACKED: Final = 1  # fixed-bit dict ids in vertical blocks

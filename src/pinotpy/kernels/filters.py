@@ -27,6 +27,7 @@ from pinotpy.kernels.abi import (
     S_BASE,
     S_ENTRIES_FILTER,
     S_LIST,
+    S_MASKS,
     S_NUM,
     S_SCRATCH,
     S_SURVIVORS,
@@ -43,7 +44,7 @@ from pinotpy.kernels.abi import (
 from pinotpy.kernels.hash_set import in_hash_set
 from pinotpy.kernels.legs import A_META, A_TEST
 from pinotpy.kernels.masks import SCRATCH_MASK
-from pinotpy.kernels.views import mv_offsets, view_f32, view_f64, view_i32, view_i64, view_u8, view_u16, view_u32
+from pinotpy.kernels.views import mv_offsets, view_f32, view_f64, view_i32, view_i64, view_u8, view_u16, view_u32, view_u64
 
 # --- tests: value, two parameters → bool ---------------------------------------------------------------------------
 
@@ -254,6 +255,13 @@ def _bits_from(out: Any, bits: Any, base: int) -> None:
         out[i] = (bits[doc >> uint32(3)] >> uint8(doc & uint32(7))) & uint8(1)
 
 
+@inner
+def _spread(out: Any, bits: Any) -> None:
+    # Eight bits to eight bytes a step: the multiplication puts bit k in front of byte k.
+    for i in range(len(out)):
+        out[i] = (((uint64(bits[i]) & uint64(0x7F)) * uint64(0x0002040810204081)) & uint64(0x0001010101010101)) | ((uint64(bits[i]) >> uint64(7)) << uint64(56))
+
+
 @block_function
 def docs_range(state_address: int, args_address: int) -> Any:
     """Doc id in [A6, A7): a predicate on a sorted column where it can't clip the unit. Reads no values."""
@@ -280,6 +288,22 @@ def doc_flags(state_address: int, args_address: int) -> Any:
         out[:] = view_u8(args[A_TEST] + base, n)
     else:
         _flags_at(out, view_u8(args[A_TEST], args[A_TEST + 1]), view_i32(state[S_LIST], n))
+    return E_OK
+
+
+@block_function
+def doc_bits(state_address: int, args_address: int) -> Any:
+    """Bit of the doc in the set at A6 (doc_sets.py), of A7 docs. Reads no values."""
+    state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
+    n, base = state[S_NUM], state[S_BASE]
+    out = mask_register(state, SCRATCH_MASK)
+    bits = view_u8(args[A_TEST], ((args[A_TEST + 1] + 63) >> 6) << 3)
+    if state[S_LIST] != 0:
+        _bits_at(out[:n], bits, view_i32(state[S_LIST], n))
+    elif base & 7:
+        _bits_from(out[:n], bits, base)
+    else:
+        _spread(view_u64(state[S_MASKS] + SCRATCH_MASK * BLOCK, (n + 7) >> 3), bits[base >> 3 :])
     return E_OK
 
 

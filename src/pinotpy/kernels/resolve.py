@@ -14,9 +14,7 @@ from pinotpy.kernels.abi import (
     M_CARDINALITY,
     M_DICTIONARY,
     M_DICTIONARY_OFFSETS,
-    M_INVERTED_DOCS,
     M_INVERTED_OFFSETS,
-    M_NUM_VALUES,
     M_SORTED_STARTS,
     M_STORED,
     T_FLOAT,
@@ -208,19 +206,6 @@ def _postings_of(meta: Any, ids: Any) -> Any:
     for dict_id in ids:
         total += int(offsets[dict_id + 1]) - int(offsets[dict_id])
     return total
-
-
-@njit(cache=True, nogil=True)
-def copy_postings(meta: Any, ids: Any, out: Any) -> Any:
-    """Docs of these ids (uint32), list after list, into `out` (int32); gives how many."""
-    offsets = view_u32(meta[M_INVERTED_OFFSETS], meta[M_CARDINALITY] + 1)
-    docs = view_i32(meta[M_INVERTED_DOCS], meta[M_NUM_VALUES])
-    at = 0
-    for dict_id in ids:
-        for entry in range(int(offsets[dict_id]), int(offsets[dict_id + 1])):
-            out[at] = docs[entry]
-            at += 1
-    return at
 
 
 @njit(cache=True, nogil=True)

@@ -35,6 +35,11 @@ def view_i64(address: int, count: int) -> Any:
 
 
 @inner
+def view_u64(address: int, count: int) -> Any:
+    return carray(pointer(address, types.uint64), count)
+
+
+@inner
 def view_f32(address: int, count: int) -> Any:
     return carray(pointer(address, types.float32), count)
 

@@ -9,13 +9,14 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pinotpy.kernels import abi, resolve, sub_filter
+from pinotpy.kernels import abi, sub_filter
 from pinotpy.kernels.legs import LEG_ALWAYS
 from pinotpy.query.columns import ColumnMetas
 from pinotpy.query.context import Filter, QueryContext, QueryKind
 from pinotpy.query.control import QueryControl
 from pinotpy.query.explain.notes import BY_LIST, BY_RUN, ScanNotes
 from pinotpy.query.filter.computed import ComputedLeg
+from pinotpy.query.filter.index_access import IndexAccess
 from pinotpy.query.filter.normal_form import EVERYWHERE, normal_form
 from pinotpy.query.filter.pruning import BY_BLOOM, BY_PARTITION
 from pinotpy.query.filter.resolve import ResolvedLeg
@@ -28,10 +29,6 @@ from pinotpy.query.segment_set import SegmentSet
 from pinotpy.segment.data_source import Segment
 from pinotpy.segment.global_ids.cache import GlobalDictionaries
 
-# A list of docs from the inverted index beats a scan below this share of the docs.
-LIST_SHARE_MAX: Final = 0.05
-# Joining several lists costs 20 µs in Python, in which so many docs are scanned.
-MERGED_LIST_DOCS_MIN: Final = 50_000
 # Fewer docs than this are scanned by one thread: waking another costs 40 µs, as much as a thread needs for them.
 DOCS_PER_THREAD_MIN: Final = 200_000
 
@@ -83,9 +80,12 @@ def build_scan(
         units = _clip_to_sorted(units, tree)
         if notes is not None:
             notes.used(BY_RUN)
-        units = _use_postings(units, tree, metas, keep_alive)
+        access = IndexAccess(tree, metas, control)
+        units = access.apply(units)
+        keep_alive.append(access)
         if notes is not None:
             notes.used(BY_LIST)
+            notes.choices = access.choices
     units, starts = _deal(units, threads if executor is not None else 1)
     program = Instructions()
     if notes is not None:
@@ -150,77 +150,6 @@ def _clip_to_sorted(units: NDArray[np.int64], tree: Resolved) -> NDArray[np.int6
         units[usable, abi.U_HIGH] = np.minimum(units[usable, abi.U_HIGH], runs[:, 1])
         leg.mode[at[usable]] = LEG_ALWAYS
     return units[units[:, abi.U_LOW] < units[:, abi.U_HIGH]]
-
-
-def _use_postings(units: NDArray[np.int64], tree: Resolved, metas: ColumnMetas, keep_alive: list[Any]) -> NDArray[np.int64]:
-    """Where an inverted index leaves few docs, the unit becomes the list of them: of the shortest list under AND."""
-    legs = [leg for leg in conjuncts(tree) if isinstance(leg, ResolvedLeg) and not leg.negated and _is_indexed(leg, metas)]
-    if not legs or not len(units):
-        return units
-    at = units[:, abi.U_SEGMENT]
-    lengths = np.stack([posting_lengths(leg, metas)[at] for leg in legs])  # (legs, units)
-    best = lengths.argmin(axis=0)
-    shortest = lengths.min(axis=0)
-    # What a sorted column left of the segment it leaves of the list as well.
-    run, docs = units[:, abi.U_HIGH] - units[:, abi.U_LOW], metas.segments.docs[at]
-    chosen = (shortest <= docs * LIST_SHARE_MAX + 1) & (shortest * (run / docs) <= run * LIST_SHARE_MAX + 1)
-    for number, leg in enumerate(legs):
-        _use_posting_lists(units, np.flatnonzero(chosen & (best == number)), leg, lengths[number], metas, keep_alive)
-    return units[units[:, abi.U_LOW] < units[:, abi.U_HIGH]]
-
-
-def _is_indexed(leg: ResolvedLeg, metas: ColumnMetas) -> bool:
-    return bool((metas.of(leg.leg.column)[:, abi.M_INVERTED_OFFSETS] != 0).any()) and bool(leg.ranged.any() or len(leg.members))
-
-
-def posting_lengths(leg: ResolvedLeg, metas: ColumnMetas) -> NDArray[np.int64]:
-    """Postings of the leg in each segment; endless where there is no index or nothing to gain."""
-    words = metas.of(leg.leg.column)
-    lengths = np.full(len(words), np.iinfo(np.int64).max)
-    ranged = leg.ranged & (words[:, abi.M_INVERTED_OFFSETS] != 0) & (leg.mode != LEG_ALWAYS)
-    found = np.zeros((int(ranged.sum()), 2), np.int64)
-    resolve.posting_ranges(words[ranged], leg.ids[ranged], found)
-    lengths[ranged] = found[:, 1] - found[:, 0]
-    if len(leg.members):
-        resolve.member_postings(words, leg.members, leg.spans, lengths)
-    return lengths
-
-
-def _use_posting_lists(
-    units: NDArray[np.int64], chosen: NDArray[np.int64], leg: ResolvedLeg, lengths: NDArray[np.int64], metas: ColumnMetas, keep_alive: list[Any]
-) -> None:
-    """Make each of the `chosen` units the list of the leg's docs, cut to the unit's own run of docs."""
-    words = metas.of(leg.leg.column)
-    segments = units[chosen, abi.U_SEGMENT]
-    one_id = leg.ranged[segments] & (leg.ids[segments, 1] - leg.ids[segments, 0] == 1)
-    if one_id.any():
-        # The index's own list, in place.
-        at, direct = segments[one_id], chosen[one_id]
-        found = np.zeros((len(at), 2), np.int64)
-        resolve.posting_ranges(words[at], leg.ids[at], found)
-        lists = words[at, abi.M_INVERTED_DOCS] + found[:, 0] * 4
-        runs = units[direct][:, [abi.U_LOW, abi.U_HIGH]]
-        resolve.clip_lists(lists, found[:, 1] - found[:, 0], runs)
-        units[direct, abi.U_LIST], units[direct, abi.U_LOW], units[direct, abi.U_HIGH] = lists, runs[:, 0], runs[:, 1]
-    merged = ~one_id & (words[segments, abi.M_NUM_DOCS] >= MERGED_LIST_DOCS_MIN)
-    for unit, segment in zip(chosen[merged].tolist(), segments[merged].tolist(), strict=True):
-        docs = _posting_docs(leg, segment, int(lengths[unit]), words[segment])
-        low, high = docs.searchsorted(units[unit, [abi.U_LOW, abi.U_HIGH]])
-        keep_alive.append(docs)
-        units[unit, abi.U_LIST], units[unit, abi.U_LOW], units[unit, abi.U_HIGH] = docs.ctypes.data, low, high
-    leg.mode[segments[one_id | merged]] = LEG_ALWAYS
-
-
-def _posting_docs(leg: ResolvedLeg, segment: int, count: int, words: NDArray[np.int64]) -> NDArray[np.int32]:
-    if leg.ranged[segment]:
-        low, high = leg.ids[segment]
-        ids = np.arange(low, high, dtype=np.uint32)
-    else:
-        ids = leg.members[leg.spans[segment, 0] : leg.spans[segment, 1]]
-    docs = np.empty(count, np.int32)
-    resolve.copy_postings(words, ids, docs)
-    # A doc with several of the values stands in several lists.
-    return np.unique(docs) if words[abi.M_MV_OFFSETS] != 0 else np.sort(docs)
 
 
 def _deal(units: NDArray[np.int64], threads: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

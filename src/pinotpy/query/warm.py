@@ -7,12 +7,13 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.data_types import DataType
 from pinotpy.decimals import encode_decimal
-from pinotpy.kernels import global_ids, merge, numbering, pairs, resolve
+from pinotpy.kernels import doc_sets, global_ids, merge, numbering, pairs
 from pinotpy.pql.parser import parse_pql, parse_sql
 from pinotpy.query.combine import merge_partials
 from pinotpy.query.compile import compile_query
@@ -63,7 +64,12 @@ def warm() -> None:
             "segmentsConfig": {"replication": "1"},
             "tenants": {},
             "metadata": {},
-            "tableIndexConfig": {"noDictionaryColumns": [item["name"] for item in raw], "invertedIndexColumns": ["s", "mv"], "nullHandlingEnabled": True},
+            "tableIndexConfig": {
+                "rangeIndexColumns": ["d"],
+                "noDictionaryColumns": [item["name"] for item in raw],
+                "invertedIndexColumns": ["s", "mv"],
+                "nullHandlingEnabled": True,
+            },
         }
     )
     values = {name: pa.array(_VALUES.get(data_type, [1, 2, None, 4]), data_type.arrow) for name, data_type in columns.items()}
@@ -84,8 +90,7 @@ def warm() -> None:
                 context = compile_query(statement, schema, QueryOptions(), null_handling=null_handling)
                 partials = [execute(context, segments[i:], QueryControl()) for i in (0, len(_SEGMENTS) - 1)]
                 reduce_partials(context, merge_partials(context, partials))
-        # Joined only in segments of many docs.
-        resolve.copy_postings(np.array(segments[0].column("s").meta), np.zeros(1, np.uint32), np.empty(len(batch), np.int32))
+        _warm_doc_sets(np.array([segments[0].column(name).meta for name in ("s", "mv", "d")]))
     finally:
         for segment in segments:
             segment.close()
@@ -93,3 +98,16 @@ def warm() -> None:
     merge.warm()
     global_ids.warm()
     pairs.warm()
+
+
+def _warm_doc_sets(metas: NDArray[np.int64]) -> None:
+    # Used only in segments of many docs: columns with an inverted index (rows 0, 1) and with a range index (2).
+    first, third, ids = np.zeros(1, np.int64), np.full(1, 2), np.array([[0, 1]] * 3)
+    sets, spans, sizes = np.zeros(1, np.uint64), np.zeros((3, 3), np.int64), np.zeros(1, np.int64)
+    at = np.full(1, sets.ctypes.data)
+    doc_sets.add_posting_ranges(metas, first, ids, at)
+    doc_sets.add_postings_of(metas, first, np.zeros(1, np.uint32), ids, at)
+    doc_sets.range_spans(metas, ids, 0, 0.0, 0, 0.0, spans)
+    doc_sets.add_ranges(metas, third, spans, ids, 0, 0.0, 0, 0.0, at)
+    doc_sets.set_sizes(at, ids[:1], sizes)
+    doc_sets.list_sets(at, ids[:1], np.zeros(2, np.int64), np.zeros(4, np.int32))

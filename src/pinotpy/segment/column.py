@@ -168,6 +168,11 @@ class ImmutableColumn:
         words[abi.M_SORTED_STARTS] = self._address(layout.SORTED_STARTS)
         words[abi.M_INVERTED_OFFSETS] = self._address(layout.INVERTED_OFFSETS)
         words[abi.M_INVERTED_DOCS] = self._address(layout.INVERTED_DOCS)
+        if layout.RANGE_BOUNDS in self._buffers:
+            words[abi.M_RANGE_BOUNDS] = self._address(layout.RANGE_BOUNDS)
+            words[abi.M_RANGE_BUCKETS] = self._buffers.size(layout.RANGE_OFFSETS) // 4 - 1
+            words[abi.M_RANGE_OFFSETS] = self._address(layout.RANGE_OFFSETS)
+            words[abi.M_RANGE_DOCS] = self._address(layout.RANGE_DOCS)
         if layout.BLOOM in self._buffers:
             words[abi.M_BLOOM] = self._address(layout.BLOOM)
             words[abi.M_BLOOM_BLOCKS] = self._buffers.size(layout.BLOOM) // BLOCK_BYTES

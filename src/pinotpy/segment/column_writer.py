@@ -16,12 +16,10 @@ from pinotpy.segment import layout
 from pinotpy.segment.arrow_values import ColumnValues, column_values
 from pinotpy.segment.buffers import BufferSink
 from pinotpy.segment.chunk_codec import CHUNK_BYTES, DELTA, compress_chunks
+from pinotpy.segment.column_indexes import IndexedValues, wanted_indexes, write_indexes
 from pinotpy.segment.dictionary_encode import Encoded, encode_bytes, encode_fixed
-from pinotpy.segment.index.bloom import write_bloom_filter
-from pinotpy.segment.index.inverted import write_inverted_index
 from pinotpy.segment.index.null_vector import write_null_vector
 from pinotpy.segment.index.sorted import write_sorted_index
-from pinotpy.segment.index.text import write_text_index
 from pinotpy.segment.indexing import ColumnIndexing
 from pinotpy.segment.layout import BufferEntry
 from pinotpy.segment.metadata import DICTIONARY_ENCODING, PACKED_ENCODING, RAW_ENCODING, ColumnMetadata, PartitionMetadata
@@ -78,14 +76,8 @@ class _Encoder:
         buffers += self._row_buffers()
         if ascends:
             buffers += write_sorted_index(self.writer, ids, cardinality)
-        elif self.indexing.inverted:
-            # A sorted column needs none: its doc ranges answer the same questions.
-            buffers += write_inverted_index(self.writer, ids, cardinality, self.values.mv_offsets)
-        if self.indexing.text:
-            # Every distinct text is analyzed once.
-            buffers += write_text_index(self.writer, self.spec.name, pa.chunked_array([encoded.dictionary]), ids, self.values.mv_offsets)
-        if self.indexing.bloom_fpp:
-            buffers += write_bloom_filter(self.writer, encoded.dictionary, self.indexing.bloom_fpp, self.indexing.bloom_max_bytes)
+        source = IndexedValues(self.spec.name, encoded.dictionary, ids, None, self.values.mv_offsets, bool(ascends))
+        buffers += write_indexes(self.writer, source, self.indexing, wanted_indexes(self.indexing, has_dictionary=True, is_sorted=bool(ascends)))
         first, last = (_value_at(encoded.dictionary, 0), _value_at(encoded.dictionary, cardinality - 1)) if cardinality else (None, None)
         first_present, last_present = self._present_range(encoded)
         metadata = self._metadata(
@@ -124,12 +116,9 @@ class _Encoder:
             first_present, last_present = present_extremes["min"].as_py(), present_extremes["max"].as_py()
             partition = self._partition(plain.unique()) if self.indexing.num_partitions else None
         buffers += self._row_buffers()
-        if self.indexing.text:
-            assert isinstance(values, pa.ChunkedArray), "text indexes are refused on other types"
-            buffers += write_text_index(self.writer, self.spec.name, values.cast(pa.large_binary()), None, self.values.mv_offsets)
-        if self.indexing.bloom_fpp:
-            plain_values = values if isinstance(values, np.ndarray) else values.cast(pa.large_binary())
-            buffers += write_bloom_filter(self.writer, plain_values, self.indexing.bloom_fpp, self.indexing.bloom_max_bytes)
+        plain_values = values if isinstance(values, np.ndarray) else values.cast(pa.large_binary())
+        source = IndexedValues(self.spec.name, None, None, plain_values, self.values.mv_offsets, False)
+        buffers += write_indexes(self.writer, source, self.indexing, wanted_indexes(self.indexing, has_dictionary=False, is_sorted=False))
         metadata = self._metadata(RAW_ENCODING, width, -1, ascends, first, last, partition, buffers, longest=longest)
         return WrittenColumn(metadata, first_present, last_present)
 

@@ -39,6 +39,7 @@ class ColumnIndexing:
         packed: dict ids fixed-bit instead of byte-aligned.
         codec: raw values in compressed chunks (LZ4, ZSTANDARD, SNAPPY, DELTA); without effect on a dictionary column, as in Pinot.
         inverted: inverted index (needs the dictionary; a sorted column has one for free).
+        range_index: range index, over a dictionary or raw numbers (a sorted column has one for free).
         text: text index, for TEXT_MATCH; over a dictionary or raw values.
         bloom_fpp: rate of false positives of the bloom filter; 0 = no filter. bloom_max_bytes: its largest size, 0 = no limit.
         min_max: record the least and the greatest value of raw columns, which prune segments. (A dictionary's ends are known.)
@@ -51,6 +52,7 @@ class ColumnIndexing:
     packed: bool = False
     codec: str | None = None
     inverted: bool = False
+    range_index: bool = False
     text: bool = False
     bloom_fpp: float = 0.0
     bloom_max_bytes: int = 0
@@ -97,6 +99,8 @@ def _apply(schema: Schema, table_config: TableConfig, plan: dict[str, ColumnInde
         change(name, "$.tableIndexConfig.noDictionaryConfig", dictionary=False, codec=_CODECS[codec])
     for name in indexing.inverted_index_columns:
         change(name, "$.tableIndexConfig.invertedIndexColumns", inverted=True)
+    for name in indexing.range_index_columns:
+        change(name, "$.tableIndexConfig.rangeIndexColumns", range_index=True)
     for name in indexing.bloom_filter_columns:
         change(name, "$.tableIndexConfig.bloomFilterColumns", bloom_fpp=DEFAULT_FPP)
     for name, bloom in (indexing.bloom_filter_configs or {}).items():
@@ -117,6 +121,11 @@ def _apply(schema: Schema, table_config: TableConfig, plan: dict[str, ColumnInde
         Fault("$.tableIndexConfig.invertedIndexColumns", f"'{name}', a column without dictionary", "columns with a dictionary")
         for name, column in plan.items()
         if column.inverted and not column.dictionary
+    )
+    faults.extend(
+        Fault("$.tableIndexConfig.rangeIndexColumns", f"'{name}', a {spec.data_type} column without dictionary", "numbers, or columns with a dictionary")
+        for name, spec in schema.field_specs.items()
+        if plan[name].range_index and not plan[name].dictionary and not spec.data_type.stored.is_fixed
     )
     for i, field in enumerate(table_config.field_configs):
         spec = schema.field_specs.get(field.name)
@@ -145,6 +154,8 @@ def _field_changes(field: FieldConfig) -> dict[str, Any]:
         changes["codec"] = _CODECS[field.compression_codec]
     if "INVERTED" in field.all_index_types:
         changes["inverted"] = True
+    if "RANGE" in field.all_index_types:
+        changes["range_index"] = True
     if "TEXT" in field.all_index_types:
         changes["text"] = True
     bloom = field.bloom_filter

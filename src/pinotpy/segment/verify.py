@@ -26,6 +26,7 @@ from pinotpy.segment.dictionary_encode import DICTIONARY_MAX_BYTES, id_dtype
 from pinotpy.segment.index.bloom import check_bloom_size
 from pinotpy.segment.index.inverted import check_inverted_index, check_inverted_sizes
 from pinotpy.segment.index.null_vector import check_null_vector, null_vector_sizes
+from pinotpy.segment.index.range import check_range_index, check_range_sizes
 from pinotpy.segment.index.sorted import check_sorted_index, sorted_index_sizes
 from pinotpy.segment.index.text import check_text_index, check_text_sizes
 from pinotpy.segment.layout import BufferEntry
@@ -84,6 +85,7 @@ def _check_column(column: ColumnMetadata, num_docs: int, file: str) -> None:
     if (sizes.get(layout.DICTIONARY) or 0) > DICTIONARY_MAX_BYTES and column.data_type.stored is StoredType.VAR:
         raise wrong("size of buffer 'dictionary'", f"<= {DICTIONARY_MAX_BYTES}", sizes[layout.DICTIONARY])
     check_inverted_sizes(column, sizes, wrong)
+    check_range_sizes(column, sizes, wrong)
     check_bloom_size(sizes, wrong)
     check_text_sizes(column, sizes, wrong)
     if (column.num_nulls > 0) != (layout.NULLS in sizes):
@@ -184,6 +186,7 @@ def _check_values(column: ColumnMetadata, num_docs: int, buffers: ColumnBuffers)
             raise wrong("number of values a row", column.max_values_per_doc, int(lengths.max(initial=0)))
     check_null_vector(buffers, num_docs, column.num_nulls, wrong)
     check_text_index(buffers, num_docs, wrong)
+    check_range_index(column, buffers, num_docs, wrong)
     if not column.has_dictionary:
         _check_raw(column, buffers, wrong)
         return

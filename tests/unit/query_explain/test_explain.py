@@ -31,6 +31,7 @@ from pinotpy.query.context import (
 )
 from pinotpy.query.control import QueryControl
 from pinotpy.query.execute import execute
+from pinotpy.query.filter import index_access
 from pinotpy.query.partial import PartialResult
 
 N = 10_000
@@ -106,13 +107,14 @@ def test_a_short_list_of_the_inverted_index_is_used_and_a_long_one_is_not(segmen
     leaf = group["filter"]
     assert (leaf["access"], leaf["docs"]) == ("inverted index", [100, 100])
     assert why_not(leaf, "sorted index") == "the column is not sorted"
-    (group,) = explain(segments, selection(equal("score", 30)))
-    leaf = group["filter"]
+    assert leaf["indexMicros"][0] < leaf["scanMicros"][0]
+    # On every doc of a list two others would be tested, each somewhere in memory.
+    (group,) = explain(segments, selection(And((equal("score", 30), equal("raw", 3), equal("word", "w1")))))
+    leaf = next(child for child in group["filter"]["children"] if child["predicate"] == "score = '30'")
     assert leaf["access"] == "scan" and "ids" in leaf["why"] and group["toRead"] == [N, N]
     unused = next(unused for unused in leaf["notUsed"] if unused["index"] == "inverted index")
-    assert "a scan is cheaper (limit 5 %)" in unused["why"]
     # 1,429 or 1,428 of 10,000 docs have each of the seven scores.
-    assert unused["percent"] == [14.29, 14.29]
+    assert unused["percent"] == [14.29, 14.29] and unused["indexMicros"][0] > unused["scanMicros"][0]
 
 
 def test_of_two_lists_the_shorter_one_is_read(segments: list[FakeSegment]) -> None:
@@ -124,14 +126,16 @@ def test_of_two_lists_the_shorter_one_is_read(segments: list[FakeSegment]) -> No
     assert other["access"] == "scan" and why_not(other, "inverted index") == "the list of team = '8' is shorter"
 
 
-def test_an_index_list_serves_no_or_and_no_negation(segments: list[FakeSegment]) -> None:
-    (group,) = explain(segments, selection(Or((equal("team", 8), equal("score", 30)))))
-    assert group["filter"]["operator"] == "OR"
-    for leaf in group["filter"]["children"]:
-        assert leaf["access"] == "scan" and "under OR" in why_not(leaf, "inverted index")
+def test_lists_serve_an_or_of_indexed_conditions_and_a_negation_says_what_bits_would_cost(segments: list[FakeSegment], monkeypatch: pytest.MonkeyPatch) -> None:
     (group,) = explain(segments, selection(Not(equal("team", 8))))
     assert group["filter"]["predicate"] == "team != '8'" and group["filter"]["operator"] == "NOT_EQ"
-    assert "negation" in why_not(group["filter"], "inverted index")
+    assert "% of the docs: estimated" in why_not(group["filter"], "inverted index")
+    monkeypatch.setattr(index_access, "_NS_OVERHEAD", 0.0)
+    (group,) = explain(segments, selection(Or((equal("team", 8), equal("team", 12)))))
+    assert group["filter"]["operator"] == "OR" and group["toRead"] == [200, 200]
+    assert [(leaf["access"], leaf["docs"]) for leaf in group["filter"]["children"]] == [("inverted index", [100, 100])] * 2
+    (group,) = explain(segments, selection(Not(equal("tags", "a"))))
+    assert group["filter"]["access"] == "inverted index" and "bit" in group["filter"]["why"]
 
 
 def test_a_raw_column_has_no_index_and_says_why(segments: list[FakeSegment]) -> None:

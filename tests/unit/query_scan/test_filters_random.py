@@ -17,10 +17,10 @@ from fake_segment import FakeColumn, FakeSegment, fake_column
 from pinotpy.data_types import DataType, FieldType, default_null_value
 from pinotpy.decimals import decode_decimal, encode_decimal
 from pinotpy.pql.ast import Dialect, Identifier
-from pinotpy.query import scan
 from pinotpy.query.context import And, Bound, ColumnRef, Comparison, Constant, Filter, Not, Or, OutputColumn, Predicate, QueryContext, QueryKind
 from pinotpy.query.control import QueryControl
 from pinotpy.query.execute import execute
+from pinotpy.query.filter import index_access
 
 TYPES = [t for t in DataType if t is not DataType.MAP]
 WORDS = ["", "a", "ab", "abc", "B", "b", "Ä", "ä", "null", "x\ny", "x%y", "x_y", "zz", "日本", "\U0001f600"]
@@ -221,8 +221,13 @@ def select_rows(refs: list[ColumnRef], condition: Filter | None, segments: list[
 
 @pytest.mark.parametrize("seed", range(30))
 def test_a_random_filter_selects_what_the_oracle_selects(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scan, "MERGED_LIST_DOCS_MIN", 0)
-    monkeypatch.setattr(scan, "LIST_SHARE_MAX", [0.05, 0.6][seed % 2])
+    # As prices stand, with lists wherever one is there, with bits wherever an index is.
+    monkeypatch.setattr(index_access, "_NS_OVERHEAD", 0.0)
+    if seed % 3 == 1:
+        monkeypatch.setattr(index_access, "_NS_SCAN_DOC", 1e6)
+    elif seed % 3 == 2:
+        monkeypatch.setattr(index_access, "_NS_LIST_DOC", 1e6)
+        monkeypatch.setattr(index_access, "_NS_BITMAP_DOC", -1e6)
     refs, segments, rows, rng = make_case(seed, rng_rows(seed))
     types = {ref.name: ref.data_type for ref in refs}
     for _ in range(6):

@@ -53,6 +53,7 @@ def build() -> MemoryDirectory:
                 "noDictionaryConfig": {"z": "LZ4", "y": "ZSTANDARD"},
                 "invertedIndexColumns": ["i", "s", "mi", "p"],
                 "bloomFilterColumns": ["t", "mi"],
+                "rangeIndexColumns": ["p", "r", "mr"],
             },
             "fieldConfigList": [
                 {"name": "p", "properties": {"dictIdEncoding": "FIXED_BIT"}},

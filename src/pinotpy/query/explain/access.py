@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -12,19 +11,20 @@ from pinotpy.kernels import abi, filters
 from pinotpy.kernels.legs import LEG_ALWAYS, LEG_NEVER
 from pinotpy.pql.ast import Dialect
 from pinotpy.query.columns import ColumnMetas
-from pinotpy.query.explain.groups import DICTIONARY, INVERTED, SORTED, TEXT, Finding
+from pinotpy.query.explain.groups import DICTIONARY, INVERTED, RANGE, SORTED, TEXT, Finding
 from pinotpy.query.explain.notes import BY_LIST, BY_RUN, ScanNotes
 from pinotpy.query.explain.predicate_text import predicate_text
+from pinotpy.query.filter import index_access
 from pinotpy.query.filter.computed import ComputedLeg, condition_columns
 from pinotpy.query.filter.pruning import BY_BLOOM, BY_PARTITION
 from pinotpy.query.filter.resolve import ResolvedLeg
-from pinotpy.query.filter.tree import Resolved, ResolvedAll, ResolvedAny, conjuncts, each_leg
+from pinotpy.query.filter.tree import Resolved, ResolvedAll, ResolvedAny, conjuncts
 from pinotpy.query.on_dictionary import deciding_column
 from pinotpy.query.predicate import Nothing, NullTest, TextSearch
-from pinotpy.query.scan import LIST_SHARE_MAX, MERGED_LIST_DOCS_MIN, posting_lengths
 
-_ENDLESS: Final = np.iinfo(np.int64).max
+_NAMES: Final = {index_access.INVERTED: INVERTED, index_access.RANGE: RANGE}
 
+_PRICES: Final = "estimated {indexMicros} us by index, {scanMicros} us by scan"
 _OF_FUNCTION: Final = {
     filters.docs_range.address: (SORTED, "docs are compared with a run of docs"),
     filters.ids_range.address: ("scan", "dictionary ids are compared with a range of ids"),
@@ -46,8 +46,7 @@ class FilterExplainer:
         self._metas: ColumnMetas = notes.metas
         self._dialect = dialect
         self._joined = {id(node) for node in conjuncts(self._tree)}
-        self._lengths: dict[int, NDArray[np.int64]] = {}
-        each_leg(self._tree, self._measure)
+        self._choices = notes.choices
 
     def in_segment(self, segment: int) -> Finding:
         """The filter in one segment (its number among those of the notes)."""
@@ -56,12 +55,6 @@ class FilterExplainer:
     def who_prunes(self, segment: int) -> list[Finding]:
         """The predicates that exclude a segment, each with the rule by which it does (pruning.BY_*)."""
         return self._pruners(self._tree, segment)
-
-    def _measure(self, leg: ResolvedLeg | ComputedLeg) -> None:
-        if isinstance(leg, ResolvedLeg):
-            # As it was when lists were looked for: a leg that got one needs no test any more.
-            before = replace(leg, mode=self._notes.of(leg).mode)
-            self._lengths[id(leg)] = posting_lengths(before, self._metas)
 
     def _node(self, node: Resolved, segment: int) -> Finding:
         if isinstance(node, ResolvedAll | ResolvedAny):
@@ -93,8 +86,9 @@ class FilterExplainer:
         if by == BY_RUN:
             return {"access": SORTED, "why": "the docs are one run", "docs": [docs, docs], "notUsed": self._unused(leg, segment, SORTED)}
         if by == BY_LIST:
-            count = int(self._length(leg, segment))
-            return {"access": INVERTED, "why": "only the docs of its list are read", "docs": [count, count], "notUsed": self._unused(leg, segment, INVERTED)}
+            return self._by_index(leg, segment, "only the docs of its list are read")
+        if id(leg) in self._choices.bits and self._choices.bits[id(leg)][segment]:
+            return self._by_index(leg, segment, "its lists are set as bits, and each doc is tested by its bit")
         if isinstance(leg.leg.test, TextSearch):
             why = "its terms and positions give the docs that match, as flags"
             return {"access": TEXT, "why": why, "notUsed": [_unused("any other index", "only a text index knows words")]}
@@ -132,13 +126,12 @@ class FilterExplainer:
             return [_unused("any index", "nulls are no values: only the null vector knows them")]
         if words[abi.M_CARDINALITY] < 0:
             why = "the column is raw: it has no dictionary"
-            return [_unused(DICTIONARY, why), _unused(SORTED, why), _unused(INVERTED, why)]
+            found = [_unused(DICTIONARY, why), _unused(SORTED, why), _unused(INVERTED, why)]
+            return found if access == RANGE else [*found, self._why_not_indexed(leg, segment, words, access, RANGE)]
         found = []
         if access != SORTED:
             found.append(_unused(SORTED, self._why_not_sorted(leg, segment, words)))
-        if access != INVERTED:
-            found.append(self._why_not_inverted(leg, segment, words, access))
-        return found
+        return found + [self._why_not_indexed(leg, segment, words, access, index) for index in (INVERTED, RANGE) if index != access]
 
     def _why_not_sorted(self, leg: ResolvedLeg, segment: int, words: NDArray[np.int64]) -> str:
         if words[abi.M_MV_OFFSETS]:
@@ -149,30 +142,38 @@ class FilterExplainer:
             return "the values that pass do not lie side by side"
         return "a shorter list of docs was found"
 
-    def _why_not_inverted(self, leg: ResolvedLeg, segment: int, words: NDArray[np.int64], access: str) -> Finding:
-        if not words[abi.M_INVERTED_OFFSETS]:
-            return _unused(INVERTED, "not built")
+    def _why_not_indexed(self, leg: ResolvedLeg, segment: int, words: NDArray[np.int64], access: str, index: str) -> Finding:
+        if not words[abi.M_INVERTED_OFFSETS if index == INVERTED else abi.M_RANGE_BOUNDS]:
+            return _unused(index, "not built")
         if access == SORTED and self._notes.of(leg).by[segment] == BY_RUN:
-            return _unused(INVERTED, "the sorted index gives one run of docs")
-        if id(leg) not in self._joined:
-            return _unused(INVERTED, "its lists serve a condition that stands alone or under AND; this one stands under OR")
-        if leg.leg.negated:
-            return _unused(INVERTED, "a negation would read the lists of all other values")
-        count, docs = int(self._length(leg, segment)), int(words[abi.M_NUM_DOCS])
-        if count == _ENDLESS:
-            return _unused(INVERTED, "no value passes")
-        percent = 100 * count / max(docs, 1)
-        if count > docs * LIST_SHARE_MAX + 1:
-            return _unused(INVERTED, f"{{percent}} % of the docs, a scan is cheaper (limit {100 * LIST_SHARE_MAX:g} %)", percent)
+            return _unused(index, "the sorted index gives one run of docs")
+        indexed = self._choices.legs.get(id(leg))
+        if indexed is None or indexed.index[segment] == index_access.NO_INDEX:
+            return _unused(index, "no value passes" if leg.ranged[segment] or len(leg.members) else "it does not answer this kind of condition")
+        if _NAMES[int(indexed.index[segment])] != index:
+            return _unused(index, f"the {_NAMES[int(indexed.index[segment])]} knows more")
         others = [n for n in conjuncts(self._tree) if n is not leg and isinstance(n, ResolvedLeg) and self._notes.of(n).by[segment] == BY_LIST]
         if others:
-            return _unused(INVERTED, f"the list of {predicate_text(others[0], self._dialect).text} is shorter")
-        if any(isinstance(n, ResolvedLeg) and self._notes.of(n).by[segment] == BY_RUN for n in conjuncts(self._tree)):
-            return _unused(INVERTED, f"{{percent}} % of the docs: too many of the few that a sorted column leaves (limit {100 * LIST_SHARE_MAX:g} %)", percent)
-        return _unused(INVERTED, f"several lists would be joined: in less than {MERGED_LIST_DOCS_MIN} docs a scan is cheaper")
+            return _unused(index, f"the list of {predicate_text(others[0], self._dialect).text} is shorter")
+        return _unused(index, f"{{percent}} % of the docs: {_PRICES}") | self._estimates(leg, segment)
 
-    def _length(self, leg: ResolvedLeg, segment: int) -> int:
-        return int(self._lengths[id(leg)][segment])
+    def _by_index(self, leg: ResolvedLeg, segment: int, why: str) -> Finding:
+        """A leg that an index answers: how many docs its lists hold, and what the alternatives were estimated to cost."""
+        indexed = self._choices.legs.get(id(leg))
+        name = INVERTED if indexed is None else _NAMES.get(int(indexed.index[segment]), INVERTED)
+        if indexed is None or indexed.index[segment] == index_access.NO_INDEX:
+            # Another condition of the same OR has the docs.
+            return {"access": "nothing", "why": "no value passes"}
+        count = int(indexed.entries[segment])
+        found = {"access": name, "why": f"{why}; {_PRICES}", "docs": [count, count], "notUsed": self._unused(leg, segment, name)}
+        return found | {k: v for k, v in self._estimates(leg, segment).items() if k != "percent"}
+
+    def _estimates(self, leg: ResolvedLeg, segment: int) -> Finding:
+        indexed = self._choices.legs[id(leg)]
+        docs = max(int(self._metas.of(leg.leg.column)[segment, abi.M_NUM_DOCS]), 1)
+        index_us, scan_us = (round(float(prices[id(leg)][segment]) / 1000, 2) for prices in (self._choices.index_ns, self._choices.scan_ns))
+        percent = round(100 * int(indexed.entries[segment]) / docs, 2)
+        return {"percent": [percent, percent], "indexMicros": [index_us, index_us], "scanMicros": [scan_us, scan_us]}
 
     # --- pruning -------------------------------------------------------------------------------------------------------
 
@@ -190,5 +191,5 @@ class FilterExplainer:
         return next((each for each in found if each), [])
 
 
-def _unused(index: str, why: str, percent: float | None = None) -> Finding:
-    return {"index": index, "why": why} | ({} if percent is None else {"percent": [round(percent, 2)] * 2})
+def _unused(index: str, why: str) -> Finding:
+    return {"index": index, "why": why}

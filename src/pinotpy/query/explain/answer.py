@@ -13,16 +13,19 @@ from typing import Any, Final
 
 from pinotpy.pql.printer import print_expression
 from pinotpy.query.context import AggregationRef, OrderBy, QueryContext, QueryKind
-from pinotpy.query.explain.groups import INVERTED, SORTED, TEXT, Finding, merge_groups
+from pinotpy.query.explain.groups import INVERTED, RANGE, SORTED, TEXT, Finding, merge_groups
 
 TABLE_COLUMNS: Final = (("Operator", "STRING"), ("Operator_Id", "INT"), ("Parent_Id", "INT"))
-_INDEX_NAMES: Final = {SORTED: "sorted_index", INVERTED: "inverted_index", TEXT: "text_index"}
+_INDEX_NAMES: Final = {SORTED: "sorted_index", INVERTED: "inverted_index", RANGE: "range_index", TEXT: "text_index"}
 _OF_ACCESS: Final = {
     "nothing": "FILTER_EMPTY",
     "everything": "FILTER_MATCH_ENTIRE_SEGMENT",
     "expression": "FILTER_EXPRESSION",
     "null vector": "FILTER_NULL_VECTOR",
 }
+
+# Numbers that stand in the text of `why`.
+_IN_TEXTS: Final = ("percent", "indexMicros", "scanMicros")
 
 Row = list[Any]  # operator, its number, its parent's
 
@@ -130,7 +133,7 @@ def _add_filter(rows: list[Row], node: Finding, parent: int) -> list[Row]:
     index = _INDEX_NAMES.get(access)
     name = f"FILTER_{index.upper()}" if index else _OF_ACCESS.get(access, "FILTER_FULL_SCAN")
     arguments = [f"indexLookUp:{index}"] if index else []
-    arguments += [f"operator:{node['operator']}", f"predicate:{node['predicate']}", f"reason:{node['why']}"]
+    arguments += [f"operator:{node['operator']}", f"predicate:{node['predicate']}", f"reason:{_readable(node)['why']}"]
     if "docs" in node:
         arguments.append(f"docs:{_span(node['docs'])}")
     unused = [f"{item['index']}: {item['why']}" for item in map(_readable, node.get("notUsed", []))]
@@ -146,12 +149,13 @@ def _span(numbers: list[Any]) -> str:
 
 
 def _readable(value: Any) -> Any:
-    """A finding with its percentages as text, in their places; `docs` and `toRead` stay [least, most]."""
+    """A finding with its percentages and prices as text, in their places; `docs` and `toRead` stay [least, most]."""
     if isinstance(value, list):
         return [_readable(item) for item in value]
     if not isinstance(value, dict):
         return value
-    found = {k: _readable(v) for k, v in value.items() if k != "percent"}
-    if "percent" in value:
-        found["why"] = found["why"].replace("{percent}", _span(value["percent"]))
+    found = {k: _readable(v) for k, v in value.items() if k not in _IN_TEXTS}
+    for name in _IN_TEXTS:
+        if name in value:
+            found["why"] = found["why"].replace(f"{{{name}}}", _span(value[name]))
     return found

@@ -12,9 +12,9 @@ from typing import Any, Final
 import orjson
 
 Finding = dict[str, Any]
-NUMBERS: Final = ("docs", "percent", "toRead")
+NUMBERS: Final = ("docs", "percent", "toRead", "indexMicros", "scanMicros")
 NAMES_SHOWN_MAX: Final = 5
-SORTED, INVERTED, TEXT, DICTIONARY = "sorted index", "inverted index", "text index", "dictionary"
+SORTED, INVERTED, RANGE, TEXT, DICTIONARY = "sorted index", "inverted index", "range index", "text index", "dictionary"
 
 
 def merge_groups(groups: Iterable[Finding]) -> list[Finding]:

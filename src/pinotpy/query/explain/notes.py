@@ -13,13 +13,14 @@ from pinotpy.kernels import abi
 from pinotpy.kernels.legs import LEG_RUN
 from pinotpy.query.columns import ColumnMetas
 from pinotpy.query.filter.computed import ComputedLeg
+from pinotpy.query.filter.index_access import Choices
 from pinotpy.query.filter.resolve import ResolvedLeg
 from pinotpy.query.filter.tree import Known, Resolved, each_leg
 from pinotpy.segment.data_source import Segment
 
 BY_TEST: Final = 0  # an instruction of the scan
 BY_RUN: Final = 1  # the unit shrank to a run of docs of the sorted index
-BY_LIST: Final = 2  # the unit became a list of docs of the inverted index
+BY_LIST: Final = 2  # the unit became a list of docs that an index gave
 
 Words = NDArray[np.int64]
 
@@ -38,7 +39,8 @@ class ScanNotes:
 
     tree: the resolved filter, None if there is none.
     selects: segments that may select something.
-    low, high: docs (or positions in a list) that are left to read.
+    docs_to_read: docs (or positions in a list) that are left to read.
+    choices: what indexes would have cost, and which were used.
     """
 
     segments: Sequence[Segment] = ()
@@ -47,6 +49,7 @@ class ScanNotes:
     facts: Known | None = None
     selects: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
     docs_to_read: Words = field(default_factory=lambda: np.zeros(0, np.int64))
+    choices: Choices = field(default_factory=Choices)
     _legs: dict[int, LegNotes] = field(default_factory=dict)
 
     def resolved(self, metas: ColumnMetas, tree: Resolved | None, facts: Known | None, selects: NDArray[np.bool_]) -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pinotpy.kernels.bloom import hash_texts, hash_words, set_bits
 from pinotpy.segment import layout
 from pinotpy.segment.buffers import BufferSink, Wrong
-from pinotpy.segment.metadata import BufferEntry
+from pinotpy.segment.layout import BufferEntry
 
 BLOCK_BYTES: Final = 32
 DEFAULT_FPP: Final = 0.05

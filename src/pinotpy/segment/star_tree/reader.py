@@ -17,6 +17,7 @@ from pinotpy.segment.buffers import ColumnBuffers
 from pinotpy.segment.column import STORED_WORD
 from pinotpy.segment.data_source import Column, Dictionary, TextIndex
 from pinotpy.segment.dictionary_encode import id_dtype
+from pinotpy.segment.metadata import PartitionMetadata
 from pinotpy.segment.star_tree import metadata as names
 from pinotpy.segment.star_tree.metadata import StarTreeMetadata, StateMetadata
 from pinotpy.segment.star_tree.states import ranges
@@ -144,7 +145,7 @@ class RecordColumn:
     has_nulls = False
     max_values_per_doc = 1
     is_sorted = False
-    partitions: tuple[int, ...] | None = None
+    partitioning: PartitionMetadata | None = None
     text_index: TextIndex | None = None
 
     def __init__(self, name: str, data_type: DataType, num_docs: int, data: NDArray[Any] | None, base: Column | None) -> None:

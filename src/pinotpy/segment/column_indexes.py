@@ -1,0 +1,88 @@
+"""The indexes of one column: which it shall have, and building them, with the segment or later on reload."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pinotpy.segment import layout
+from pinotpy.segment.buffers import BufferSink
+from pinotpy.segment.index.bloom import write_bloom_filter
+from pinotpy.segment.index.inverted import write_inverted_index
+from pinotpy.segment.index.range import write_range_index
+from pinotpy.segment.index.text import write_text_index
+from pinotpy.segment.indexing import ColumnIndexing
+from pinotpy.segment.layout import BufferEntry
+
+# Index → the kinds of its buffers; in the order in which they are written.
+INDEX_KINDS: Final[dict[str, tuple[str, ...]]] = {
+    "inverted": (layout.INVERTED_OFFSETS, layout.INVERTED_DOCS),
+    "text": (layout.TEXT_TERMS, layout.TEXT_TERMS_OFFSETS, layout.TEXT_OFFSETS, layout.TEXT_DOCS, layout.TEXT_POSITIONS),
+    "bloom": (layout.BLOOM,),
+    "range": (layout.RANGE_BOUNDS, layout.RANGE_OFFSETS, layout.RANGE_DOCS),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedValues:
+    """The values of a column as indexes are built from them.
+
+    dictionary, ids: sorted distinct values (numpy, or Arrow binary) and one id an entry; None of a raw column.
+    raw: its values: numpy, or Arrow binary or large_binary without nulls; None of a dictionary column.
+    is_sorted: ids ascend, and the sorted index is there.
+    """
+
+    name: str
+    dictionary: NDArray[Any] | pa.Array | None
+    ids: NDArray[Any] | None
+    raw: NDArray[Any] | pa.ChunkedArray | None
+    mv_offsets: NDArray[np.uint32] | None
+    is_sorted: bool
+
+    @property
+    def distinct(self) -> NDArray[Any] | pa.Array | pa.ChunkedArray:
+        """All values; those of a raw column may repeat."""
+        found = self.dictionary if self.dictionary is not None else self.raw
+        assert found is not None
+        return found
+
+
+def wanted_indexes(indexing: ColumnIndexing, *, has_dictionary: bool, is_sorted: bool) -> list[str]:
+    """Names of the indexes (keys of INDEX_KINDS) that a column shall have as it is stored."""
+    wanted = {
+        # A sorted column needs none: its doc ranges answer the same questions.
+        "inverted": indexing.inverted and has_dictionary and not is_sorted,
+        "text": indexing.text,
+        "bloom": indexing.bloom_fpp > 0,
+        "range": indexing.range_index and not (has_dictionary and is_sorted),
+    }
+    return [name for name in INDEX_KINDS if wanted[name]]
+
+
+def write_indexes(writer: BufferSink, values: IndexedValues, indexing: ColumnIndexing, names: Iterable[str]) -> list[BufferEntry]:
+    """Build these indexes. Raises DataError where one would pass the limits of its format."""
+    return [entry for name in names for entry in _write(writer, values, indexing, name)]
+
+
+def _write(writer: BufferSink, values: IndexedValues, indexing: ColumnIndexing, name: str) -> list[BufferEntry]:
+    match name:
+        case "inverted":
+            assert values.ids is not None and values.dictionary is not None
+            return write_inverted_index(writer, values.ids, len(values.dictionary), values.mv_offsets)
+        case "text":
+            # Every distinct text is analyzed once.
+            texts = pa.chunked_array([values.distinct]) if isinstance(values.distinct, pa.Array) else values.distinct
+            assert isinstance(texts, pa.ChunkedArray), "text indexes are refused on other types"
+            return write_text_index(writer, values.name, texts, values.ids, values.mv_offsets)
+        case "bloom":
+            return write_bloom_filter(writer, values.distinct, indexing.bloom_fpp, indexing.bloom_max_bytes)
+        case "range":
+            plain = values.ids if values.ids is not None else values.raw
+            assert isinstance(plain, np.ndarray), "range indexes are refused on raw texts"
+            return write_range_index(writer, plain, values.mv_offsets)
+    raise AssertionError(name)
