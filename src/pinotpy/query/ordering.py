@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 
 # A selection of the k best by the first key alone pays off from here on.
 PARTITION_ROWS_MIN = 4096
+# So few texts are ranked in Python faster than Arrow's functions are called: 15 in 5 µs instead of 25.
+FEW_ROWS_MAX: Final = 64
 _NAN: Final = 0x7FF8000000000000
 
 
@@ -69,22 +71,35 @@ def _ascending_codes(values: pa.Array) -> tuple[NDArray[np.int64], int, int]:
     """Codes with their bounds; small enough that a bound ± 1 and a negation fit."""
     kind = values.type
     if pa.types.is_boolean(kind):
-        return pc.fill_null(values, False).to_numpy(zero_copy_only=False).astype(np.int64), 0, 1
+        return _filled(values, False).to_numpy(zero_copy_only=False).astype(np.int64), 0, 1
     if pa.types.is_integer(kind) and kind != pa.int64():
-        numbers = pc.fill_null(values, 0).to_numpy(zero_copy_only=False).astype(np.int64)
+        numbers = _filled(values, 0).to_numpy(zero_copy_only=False).astype(np.int64)
         return numbers, -(2**31), 2**31 - 1
     if pa.types.is_dictionary(kind):
         values = values.cast(kind.value_type)
     if pa.types.is_floating(kind):
         # −0.0 + 0.0 = 0.0
-        return _ordered_doubles(pc.fill_null(values, 0.0).to_numpy(zero_copy_only=False).astype(np.float64) + 0.0), -_NAN, _NAN
+        return _ordered_doubles(_filled(values, 0.0).to_numpy(zero_copy_only=False).astype(np.float64) + 0.0), -_NAN, _NAN
     if pa.types.is_integer(kind):
-        return _ordered_longs(pc.fill_null(values, 0).to_numpy(zero_copy_only=False))
+        return _ordered_longs(_filled(values, 0).to_numpy(zero_copy_only=False))
+    if len(values) <= FEW_ROWS_MAX:
+        return _ranks_of_few(values.to_pylist())
     encoded = values.dictionary_encode()
     order = pc.array_sort_indices(encoded.dictionary).to_numpy()
     rank_of = np.zeros(max(len(order), 1), np.int64)
     rank_of[order] = np.arange(len(order))
     return rank_of[pc.fill_null(encoded.indices, 0).to_numpy(zero_copy_only=False)], 0, len(order)
+
+
+def _filled(values: pa.Array, instead: object) -> pa.Array:
+    return pc.fill_null(values, instead) if values.null_count else values
+
+
+def _ranks_of_few(values: list[Any]) -> tuple[NDArray[np.int64], int, int]:
+    """Ranks of text or bytes (text in the order of its code points, which is that of its UTF-8)."""
+    distinct = sorted({value for value in values if value is not None})
+    rank_of = {value: rank for rank, value in enumerate(distinct)}
+    return np.array([rank_of.get(value, 0) for value in values], np.int64), 0, len(distinct)
 
 
 def _ordered_doubles(values: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -64,10 +64,15 @@ def _rows(context: QueryContext, rows: pa.Table | None) -> ReducedResult:
     kept = rows.slice(context.offset, context.limit)
     out = []
     for i, (column, kind) in enumerate(zip(context.output, types, strict=True)):
-        values = kept.column(f"o{i}").combine_chunks()
+        values = _in_one(kept.column(f"o{i}"))
         # DISTINCT shows a multi-value column one value a row.
         out.append(ResultColumn(column.name, ResultType(kind.data_type, not pa.types.is_list(values.type)), values))
     return ReducedResult(context.kind, tuple(out))
+
+
+def _in_one(column: pa.ChunkedArray) -> pa.Array:
+    # Combining copies also what is in one piece.
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def _empty(kind: ResultType) -> pa.Array:
@@ -96,19 +101,19 @@ def _finished(context: QueryContext, rows: pa.Table | None) -> tuple[list[pa.Arr
         if rows is None:
             states = function.nothing_seen(argument_of(aggregation.args, types_of(context)))
         else:
-            states = [rows.column(name).combine_chunks() for name in rows.column_names if name.startswith(f"a{index}_")]
+            states = [_in_one(rows.column(name)) for name in rows.column_names if name.startswith(f"a{index}_")]
         values.append(function.finish(states, null_handling=context.null_handling))
         ranks.append(function.order_values(states, values[-1]))
     return values, ranks
 
 
-def _output(context: QueryContext, column: OutputColumn, groups: Groups, rows: slice | NDArray[np.int64]) -> ResultColumn:
+def _output(context: QueryContext, column: OutputColumn, groups: Groups, rows: slice | NDArray[np.int64] | pa.Array) -> ResultColumn:
     values = evaluate(column.expression, groups)
     kind = _output_type(context, column.expression, values)
     if isinstance(column.expression, Literal) and isinstance(column.expression.value, int) and kind.data_type is DataType.BIG_DECIMAL:
         exact = encode_decimal(Decimal(column.expression.value))  # arithmetic takes it as a double
         values = pa.repeat(pa.scalar(exact, pa.binary()), len(values))
-    taken = values[rows] if isinstance(rows, slice) else values.take(pa.array(rows))
+    taken = values[rows] if isinstance(rows, slice) else values.take(rows if isinstance(rows, pa.Array) else pa.array(rows))
     return ResultColumn(column.name, kind, taken)
 
 
@@ -135,7 +140,7 @@ def _output_type(context: QueryContext, expression: Expression | AggregationRef,
 def _group_by(context: QueryContext, rows: pa.Table | None) -> ReducedResult:
     if rows is None:
         return _no_groups(context)
-    keys = {expression: rows.column(f"k{i}").combine_chunks() for i, expression in enumerate(context.group_by)}
+    keys = {expression: _in_one(rows.column(f"k{i}")) for i, expression in enumerate(context.group_by)}
     values, ranks = _finished(context, rows)
     groups = Groups(keys, tuple(values), rows.num_rows, tuple(ranks))
     if context.having is not None:
@@ -194,11 +199,11 @@ def _best(context: QueryContext, column: OutputColumn, groups: Groups) -> NDArra
 
 
 def _group_list(context: QueryContext, column: OutputColumn, groups: Groups) -> GroupList:
-    order = _best(context, column, groups)
+    order = pa.array(_best(context, column, groups))
     return GroupList(column.name, tuple(_keys(context, groups, order)), _output(context, column, groups, order))
 
 
-def _keys(context: QueryContext, groups: Groups, order: NDArray[np.int64]) -> list[ResultColumn]:
+def _keys(context: QueryContext, groups: Groups, order: NDArray[np.int64] | pa.Array) -> list[ResultColumn]:
     names = [OutputColumn(print_expression(expression, context.dialect), expression) for expression in context.group_by]
     return [_output(context, column, groups, order) for column in names]
 

@@ -159,33 +159,58 @@ class HttpApp:
         return status
 
     async def _answer_fast(self, route: Route, scope: Scope, receive: Receive, send: Send) -> int:
-        headers: list[tuple[bytes, bytes]] = scope["headers"]
-        request_id = request_id_of(headers)
-        token = request_id_var.set(request_id)
+        visit = Visit(route, self.access, self.metrics, request_id_of(scope["headers"]), _peer(scope))
+        token = request_id_var.set(visit.request_id)
         try:
-            visit = Visit(route, self.access, self.metrics, request_id, _peer(scope))
-            await admit(visit, scope, {})
-            check_headers(headers, route.body_max_bytes)
-            body = await _read_body(limited(receive, visit))
-            request = FastRequest(
-                scope["method"], scope["path"], scope["query_string"], headers, body, visit.peer, request_id, visit.principal.name, visit.allows
-            )
-            answer = await _while_listened_to(scope, route.handler(request))
-            if isinstance(answer, FastResponse):
-                await _send(send, answer.status, answer.body, answer.content_type, answer.headers)
-                return answer.status
-            await _send(send, 200, answer, b"application/json", ())
-            return 200
+            answer = await self._answered(visit, scope, None, limited(receive, visit))
+            await _send(send, answer.status, answer.body, answer.content_type, answer.headers)
+            return answer.status
         except asyncio.CancelledError:
             raise
-        except _ClientGoneError:
+        except ClientGoneError:
             return 499
-        except Exception as problem:
-            status, content, extra = error_answer(problem, metrics=self.metrics)
-            await _send(send, status, content, b"application/json", (*extra, (b"x-request-id", request_id.encode())))
-            return status
         finally:
             request_id_var.reset(token)
+
+    def fast_route(self, method: str, path: str) -> Route | None:
+        """The route that answers before FastAPI, if one does."""
+        return self._fast.get((method, path))
+
+    async def answer_whole(self, route: Route, scope: Scope, body: bytes) -> FastResponse:
+        """Answer a fast route's request that is here as a whole. Raises ClientGoneError when the client hung up meanwhile."""
+        started_ns = time.perf_counter_ns()
+        visit = Visit(route, self.access, self.metrics, request_id_of(scope["headers"]), _peer(scope))
+        request_id_var.set(visit.request_id)  # in the context of this request's own task
+        status = 499
+        try:
+            answer = await self._answered(visit, scope, body, None)
+            status = answer.status
+            return answer
+        finally:
+            self.metrics.count("httpRequests", status=f"{status // 100}xx")
+            self.metrics.observe("httpRequestLatency", (time.perf_counter_ns() - started_ns) / 1e9)
+
+    async def _answered(self, visit: Visit, scope: Scope, body: bytes | None, receive: Receive | None) -> FastResponse:
+        """The answer of a fast route; its body is given, or received after the caller is known."""
+        route, headers = visit.route, scope["headers"]
+        try:
+            await admit(visit, scope, {})
+            check_headers(headers, route.body_max_bytes)
+            if body is None:
+                assert receive is not None
+                body = await _read_body(receive)
+            elif len(body) > route.body_max_bytes:
+                raise PayloadTooLargeError(f"the body is over {route.body_max_bytes} bytes")
+            request = FastRequest(
+                scope["method"], scope["path"], scope["query_string"], headers, body, visit.peer, visit.request_id, visit.principal.name, visit.allows
+            )
+            answer = await _while_listened_to(scope, route.handler(request))
+            return answer if isinstance(answer, FastResponse) else FastResponse(answer)
+        except (asyncio.CancelledError, ClientGoneError):
+            raise
+        except Exception as problem:
+            status, content, extra = error_answer(problem, metrics=self.metrics)
+            return FastResponse(content, status, headers=(*extra, (b"x-request-id", visit.request_id.encode())))
 
     async def _answer_error(self, request: Request, problem: Exception) -> Response:
         if isinstance(problem, HTTPException) and problem.status_code in (404, 405) and "pinotpy.visit" not in request.scope:
@@ -198,7 +223,7 @@ class HttpApp:
         return response
 
 
-class _ClientGoneError(Exception):
+class ClientGoneError(Exception):
     """The client hung up before its request was complete, or before it was answered."""
 
 
@@ -215,7 +240,7 @@ async def _while_listened_to(scope: Scope, answer: Awaitable[Any]) -> Any:
             raise
         assert task is not None
         task.uncancel()
-        raise _ClientGoneError from None
+        raise ClientGoneError from None
     finally:
         connection.answering = None
 
@@ -223,7 +248,7 @@ async def _while_listened_to(scope: Scope, answer: Awaitable[Any]) -> Any:
 async def _read_body(receive: Receive) -> bytes:
     message = await receive()
     if message["type"] == "http.disconnect":
-        raise _ClientGoneError
+        raise ClientGoneError
     body: bytes = message.get("body", b"")
     if not message.get("more_body", False):
         return body
@@ -231,7 +256,7 @@ async def _read_body(receive: Receive) -> bytes:
     while message.get("more_body", False):
         message = await receive()
         if message["type"] == "http.disconnect":
-            raise _ClientGoneError
+            raise ClientGoneError
         parts.append(message.get("body", b""))
     return b"".join(parts)
 

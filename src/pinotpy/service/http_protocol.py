@@ -1,5 +1,7 @@
 """uvicorn's HTTP/1.1 protocol with limits on what a stranger may hold: headers, time to send, time to read.
 
+Requests of fast routes (the broker's queries) are answered here, without ASGI's messages between server and application.
+
 httptools puts no limit on headers and uvicorn none on the time they take. Nothing is added per request but two numbers:
 `sweep`, called once a second for all connections, does the rest.
 """
@@ -7,10 +9,14 @@ httptools puts no limit on headers and uvicorn none on the time they take. Nothi
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+import logging
+from typing import Any, cast
 
 import orjson
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from starlette.types import Scope
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+
+from pinotpy.service.routes import FastResponse, Route
 
 # Where a request's scope holds its connection.
 CONNECTION_KEY = "pinotpy.connection"
@@ -25,6 +31,36 @@ BODY_MIN_BYTES_PER_S = 1024
 GOODBYE_S = 0.5
 # A client that reads nothing of its answer for so long is cut off.
 READ_TIMEOUT_S = 60.0
+
+
+# Larger bodies, and those of unsaid length, are read after the caller is known.
+WHOLE_BODY_MAX_BYTES = 64 << 10
+JOINED_BODY_MAX_BYTES = 64 << 10
+
+_log = logging.getLogger(__name__)
+_default_lines: dict[str, tuple[Any, bytes]] = {}
+
+
+class _WholeRequest:
+    """A request of a fast route, with what the protocol asks of a RequestResponseCycle."""
+
+    __slots__ = ("body", "disconnected", "is_begun", "keep_alive", "message_event", "more_body", "response_complete", "response_started", "route")
+
+    def __init__(self, route: Route, keep_alive: bool) -> None:
+        self.route = route
+        self.keep_alive = keep_alive
+        self.body = bytearray()
+        self.more_body = True
+        self.is_begun = False
+        self.disconnected = self.response_started = self.response_complete = False
+        self.message_event = _NoEvent
+
+
+class _NoEvent:
+    """Nobody waits for pieces of a whole request."""
+
+    @staticmethod
+    def set() -> None: ...
 
 
 class GuardedHttpProtocol(HttpToolsProtocol):
@@ -43,6 +79,10 @@ class GuardedHttpProtocol(HttpToolsProtocol):
         self._unread_since = 0.0
         # The task that answers on this connection, while it lets itself be ended when the client leaves.
         self.answering: asyncio.Task[Any] | None = None
+        app = self.config.loaded_app
+        self._refusal = getattr(app, "refusal", None)
+        app = getattr(app, "app", app)
+        self._front = app if hasattr(app, "answer_whole") else None
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
@@ -61,6 +101,8 @@ class GuardedHttpProtocol(HttpToolsProtocol):
         elif self._in_body:
             self._body_bytes += len(data)
         super().data_received(data)
+        if isinstance(self.cycle, _WholeRequest) and not self.cycle.is_begun and not self.transport.is_closing():
+            self._go_on_in_pieces(self.cycle)
         if self._in_headers and self._header_bytes > HEADER_MAX_BYTES:
             self._refuse(431, f"the headers are over {HEADER_MAX_BYTES} bytes")
 
@@ -85,7 +127,8 @@ class GuardedHttpProtocol(HttpToolsProtocol):
             self._refuse(431, f"the headers are over {HEADER_MAX_BYTES} bytes")
             return
         self._awaited_since = self.loop.time()
-        super().on_headers_complete()
+        if self._front is None or not self._begin_whole():
+            super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
         if self.cycle is not None:
@@ -95,8 +138,101 @@ class GuardedHttpProtocol(HttpToolsProtocol):
         self._in_headers, self._in_body = True, False
         self._header_bytes = 0
         self._awaited_since = 0.0
-        if self.cycle is not None:
-            super().on_message_complete()
+        if self.cycle is None:
+            return
+        super().on_message_complete()
+        if isinstance(self.cycle, _WholeRequest) and not self.cycle.is_begun:
+            self._answer_whole(self.cycle)
+
+    # --- fast routes -------------------------------------------------------------------------------------------------
+
+    def _begin_whole(self) -> bool:
+        """Whether this request is one of a fast route whose body is small and said to be: then it is answered as a whole."""
+        if self.pipeline or self.expect_100_continue or (self.cycle is not None and not self.cycle.response_complete):
+            return False
+        if len(self.connections) >= (self.limit_concurrency or 0) or len(self.tasks) >= (self.limit_concurrency or 0):
+            return False
+        path, _, query_string = self.url.partition(b"?")
+        if not path.startswith(b"/") or b"%" in path or b"#" in self.url or not path.isascii():
+            return False
+        parser, scope = self.parser, self.scope
+        if parser.get_http_version() != "1.1" or parser.should_upgrade():
+            return False
+        assert self._front is not None
+        method = parser.get_method().decode("ascii")
+        route = self._front.fast_route(method, path.decode("ascii"))
+        if route is None:
+            return False
+        length = b"0" if method == "GET" else None
+        for name, value in self.headers:
+            if name == b"content-length":
+                length = value
+            elif name == b"transfer-encoding":
+                return False
+        if length is None or not length.isdigit() or len(length) > 6 or int(length) > WHOLE_BODY_MAX_BYTES:
+            return False
+        scope["method"], scope["path"], scope["raw_path"] = method, path.decode("ascii"), path
+        scope["query_string"] = query_string
+        self.cycle = cast(RequestResponseCycle, _WholeRequest(route, parser.should_keep_alive()))
+        return True
+
+    def _go_on_in_pieces(self, request: _WholeRequest) -> None:
+        """The body is not here yet: the application learns who asks before it reads on."""
+        self.cycle = cast(RequestResponseCycle, None)
+        super().on_headers_complete()
+        if request.body:
+            super().on_body(bytes(request.body))
+
+    def _answer_whole(self, request: _WholeRequest) -> None:
+        request.is_begun = True
+        task = self.loop.create_task(self._answered(request, cast(Any, self.scope)))
+        task.add_done_callback(self.tasks.discard)
+        self.tasks.add(task)
+
+    async def _answered(self, request: _WholeRequest, scope: Scope) -> None:
+        assert self._front is not None
+        refusal = None if self._refusal is None else self._refusal(scope["headers"])
+        try:
+            if refusal is not None:
+                answer = FastResponse(refusal, 403)
+            else:
+                answer = await self._front.answer_whole(request.route, scope, bytes(request.body))
+        except Exception:
+            # The client hung up, or a fault that answer_whole did not foresee and that is logged there.
+            if not request.disconnected:
+                _log.exception("a request broke off path=%s", scope["path"][:200])
+            request.response_complete = True
+            self.transport.close()
+            return
+        if self.flow.write_paused and not request.disconnected:
+            await self.flow.drain()
+        if request.disconnected or self.transport.is_closing():
+            return
+        body = answer.body
+        head = [STATUS_LINE[answer.status], self._default_lines(), b"content-type: ", answer.content_type, b"\r\ncontent-length: ", b"%d\r\n" % len(body)]
+        for name, value in answer.headers:
+            head += (name, b": ", value, b"\r\n")
+        if not request.keep_alive:
+            head.append(b"connection: close\r\n")
+        head.append(b"\r\n")
+        request.response_started = request.response_complete = True
+        if len(body) <= JOINED_BODY_MAX_BYTES:
+            head.append(body)
+            self.transport.write(b"".join(head))
+        else:
+            self.transport.write(b"".join(head))
+            self.transport.write(body)
+        if not request.keep_alive:
+            self.transport.close()
+        self.on_response_complete()
+
+    def _default_lines(self) -> bytes:
+        """The headers of every answer; the server makes a new list of them when the date changes."""
+        headers = self.server_state.default_headers
+        cached = _default_lines.get("last")
+        if cached is None or cached[0] is not headers:
+            cached = _default_lines["last"] = headers, b"".join([b"%s: %s\r\n" % header for header in headers])
+        return cached[1]
 
     def sweep(self, now: float) -> None:
         """Cut the connection off if its client is too slow to send or to read. `now` in loop time."""

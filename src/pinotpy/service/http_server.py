@@ -12,13 +12,13 @@ import ipaddress
 import logging
 import socket
 import threading
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
 import anyio.to_thread
 import uvicorn
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from pinotpy.service.errors import StartError
 from pinotpy.service.http import HttpApp, walk_routes
@@ -34,6 +34,9 @@ KEEP_ALIVE_S = 75
 BACKLOG = 1024
 # How often certificates are looked at and slow clients are swept.
 SWEEP_INTERVAL_S = 1.0
+
+# Host headers that were found welcome: as many spellings as a client may make up.
+WELCOME_HOSTS_MAX = 64
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -102,7 +105,7 @@ class HttpServer:
         self._listener = listener
         self._tls = tls
         config = uvicorn.Config(
-            app=_with_host_check(app, check_host) if check_host is not None else app,
+            app=_HostCheck(app, check_host) if check_host is not None else app,
             http=GuardedHttpProtocol,
             ws="none",
             loop="auto",
@@ -250,18 +253,34 @@ def _reachable(host: str) -> str:
     return socket.gethostname() if name in ("0.0.0.0", "::", "") else name
 
 
-def _with_host_check(app: ASGIApp, names: frozenset[str]) -> ASGIApp:
-    async def checked(scope: Scope, receive: Receive, send: Send) -> None:
+class _HostCheck:
+    """`app` for requests that name one of `names` or loopback as their host; 403 for all others."""
+
+    def __init__(self, app: HttpApp, names: frozenset[str]) -> None:
+        self.app = app
+        self._names = names
+        self._welcome: set[bytes] = set()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            host = next((value for key, value in scope["headers"] if key == b"host"), b"").decode("latin-1").lower()
-            name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
-            if name and name not in names and not is_loopback(name):
-                body = error_body(403, f"this daemon has no access control and answers to localhost only, not to '{name[:80]}'")
+            body = self.refusal(scope["headers"])
+            if body is not None:
                 await send(
                     {"type": "http.response.start", "status": 403, "headers": [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]}
                 )
                 await send({"type": "http.response.body", "body": body})
                 return
-        await app(scope, receive, send)
+        await self.app(scope, receive, send)
 
-    return checked
+    def refusal(self, headers: Iterable[tuple[bytes, bytes]]) -> bytes | None:
+        """The body of a 403, or None."""
+        host = next((value for key, value in headers if key == b"host"), b"")
+        if host in self._welcome:
+            return None
+        text = host.decode("latin-1").lower()
+        name = text[1:].partition("]")[0] if text.startswith("[") else text.partition(":")[0]
+        if name and name not in self._names and not is_loopback(name):
+            return error_body(403, f"this daemon has no access control and answers to localhost only, not to '{name[:80]}'")
+        if len(self._welcome) < WELCOME_HOSTS_MAX:
+            self._welcome.add(host)
+        return None
