@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
@@ -14,11 +14,14 @@ from pinotpy.errors import PinotError, QueryCancelledError, QueryExecutionError
 from pinotpy.kernels import abi, driver
 from pinotpy.kernels.clock import clock_address
 from pinotpy.query.control import memory_limit_error, timeout_error
+from pinotpy.query.kernel_threads import KernelThreads
 from pinotpy.query.trace import Stage, milliseconds
 
 if TYPE_CHECKING:
     from pinotpy.query.plan import ScanPlan
 
+# A scan of more docs takes about a millisecond or more, 20 times what it costs to hand it to another thread.
+IN_TURN_DOCS_MIN: Final = 400_000
 _CLOCK = clock_address()
 # States of queries that have ended. List operations are atomic, so threads share it without a lock.
 _SPARE_STATES_MAX: Final = 16
@@ -34,30 +37,33 @@ def run_threads(
     on_flush: Callable[[T], None] | None,
     on_error: Callable[[T], str] | None,
 ) -> None:
-    """Run every thread's slice of the plan's units; the calling thread takes the first slice itself.
+    """Run every thread's slice of the plan's units. The calling thread takes the first slice itself, unless the scan is long
+    and the executor KernelThreads, on which slices take turns with those of other queries.
 
     All threads have ended when this returns or raises. Adds the counters to `plan.statistics`.
     """
     states = [_borrow(plan.control.words, address) for address in addresses]
     began_ns = time.perf_counter_ns()
-    tasks: list[Future[int]] = []
-    code = abi.E_OK
+    slices = [_Slice(plan, thread, state, contexts[thread], on_flush) for thread, state in enumerate(states)]
+    tasks: list[Future[None]] = []
     try:
-        for thread in range(1, len(states)):
-            assert plan.executor is not None, "a plan for several threads needs an executor"
-            tasks.append(plan.executor.submit(_run_slice, plan, thread, states[thread], contexts[thread], on_flush))
-        if states:
-            code = _run_slice(plan, 0, states[0], contexts[0], on_flush)
+        if isinstance(plan.executor, KernelThreads) and (len(slices) > 1 or _num_docs(plan) >= IN_TURN_DOCS_MIN):
+            tasks += [plan.executor.submit_steps(each.step) for each in slices]
+        else:
+            for each in slices[1:]:
+                assert plan.executor is not None, "a plan for several threads needs an executor"
+                tasks.append(plan.executor.submit(each.run))
+            if slices:
+                slices[0].run()
     except BaseException:
         plan.control.words[abi.C_ERROR] = plan.control.words[abi.C_ERROR] or abi.E_CANCELLED
         raise
     finally:
         # The state's memory must outlive every thread that runs on it.
-        outcomes = [task.exception() for task in tasks]
-    for task, failure in zip(tasks, outcomes, strict=True):
+        outcomes = [_failure(task) for task in tasks]
+    for failure in outcomes:
         if failure is not None:
             raise failure
-        code = code if code != abi.E_OK else task.result()
     _count(plan, states)
     if plan.control.trace is not None:
         _trace(plan, plan.control.trace.current, states, time.perf_counter_ns() - began_ns)
@@ -84,22 +90,47 @@ def _borrow(control: NDArray[np.int64], address: int) -> abi.State:
     return state
 
 
-def _run_slice(plan: ScanPlan, thread: int, state: abi.State, context: T, on_flush: Callable[[T], None] | None) -> int:
-    cursor = driver.new_cursor(int(plan.starts[thread]))
-    timespec = cursor.ctypes.data + driver.K_TIMESPEC * 8
-    last = int(plan.starts[thread + 1])
-    try:
-        while True:
-            code = driver.step(plan.units, last, state.words, state.address, cursor, timespec, plan.control.words, _CLOCK)
+class _Slice:
+    """The units of one thread, and how far they were run."""
+
+    __slots__ = ("_context", "_cursor", "_last", "_on_flush", "_plan", "_state", "_timespec")
+
+    def __init__(self, plan: ScanPlan, thread: int, state: abi.State, context: Any, on_flush: Callable[[Any], None] | None) -> None:
+        self._plan, self._state, self._context, self._on_flush = plan, state, context, on_flush
+        self._cursor = driver.new_cursor(int(plan.starts[thread]))
+        self._timespec = self._cursor.ctypes.data + driver.K_TIMESPEC * 8
+        self._last = int(plan.starts[thread + 1])
+
+    def run(self) -> None:
+        """To the end."""
+        while not self.step():
+            pass
+
+    def step(self) -> bool:
+        """For a quantum, or until something wants Python; gives whether the slice is done."""
+        plan, state = self._plan, self._state
+        try:
+            code = driver.step(plan.units, self._last, state.words, state.address, self._cursor, self._timespec, plan.control.words, _CLOCK)
             if code == abi.E_FLUSH:
-                assert on_flush is not None, "a select function asked for a flush that nobody answers"
-                on_flush(context)
-            elif code != abi.E_MORE:
-                return int(code)
-    except PinotError:
-        # Other threads of this query end at their next block.
-        plan.control.words[abi.C_ERROR] = abi.E_CANCELLED
-        raise
+                assert self._on_flush is not None, "a select function asked for a flush that nobody answers"
+                self._on_flush(self._context)
+        except PinotError:
+            # Other threads of this query end at their next block.
+            plan.control.words[abi.C_ERROR] = abi.E_CANCELLED
+            raise
+        return bool(code not in (abi.E_FLUSH, abi.E_MORE))
+
+
+def _num_docs(plan: ScanPlan) -> int:
+    return int((plan.units[:, abi.U_HIGH] - plan.units[:, abi.U_LOW]).sum())
+
+
+def _failure(task: Future[None]) -> BaseException | None:
+    """Wait for a task; what it raised."""
+    try:
+        return task.exception()
+    except CancelledError:
+        return QueryCancelledError("the query was cancelled: its server stops")
 
 
 def _count(plan: ScanPlan, states: list[abi.State]) -> None:

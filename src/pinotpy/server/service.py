@@ -11,7 +11,6 @@ import logging
 import os
 import threading
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from pinotpy import __version__
@@ -24,6 +23,7 @@ from pinotpy.cluster.zookeeper import ZooKeeperStore
 from pinotpy.config.settings import ServerSettings
 from pinotpy.names import instance_id
 from pinotpy.query import execute
+from pinotpy.query.kernel_threads import KernelThreads
 from pinotpy.rpc.frame_server import FrameServer
 from pinotpy.rpc.security import RpcSecurity
 from pinotpy.rpc.server import RpcServer
@@ -68,7 +68,7 @@ class ServerParts:
         self.threads = settings.threads or os.cpu_count() or 1
         self._paths = ClusterPaths(settings.cluster_name)
         self._warm = threading.Thread(target=execute.warm, name="warm", daemon=True)
-        self._kernels = ThreadPoolExecutor(self.threads, thread_name_prefix="kernel")
+        self._kernels = KernelThreads(self.threads)
         self._store: ZooKeeperStore | None = None
         self._fetcher: ControllerFetcher | None = None
         self._rpc: RpcServer | None = None
