@@ -25,6 +25,7 @@ from pinotpy.query.execute import execute
 from pinotpy.query.partial import PartialResult
 from pinotpy.query.reduce import reduce_partials
 from pinotpy.segment.builder import build_segment
+from pinotpy.segment.global_ids.cache import GlobalDictionaries
 from pinotpy.segment.immutable import load_segment
 
 Cells = dict[str, list[Any]]  # by column; None = no value
@@ -107,9 +108,18 @@ def make_context(
     )
 
 
-def run(context: QueryContext, segments: Sequence[Any], *, threads: int = 1, executor: Any = None, control: QueryControl | None = None) -> PartialResult:
+def run(
+    context: QueryContext,
+    segments: Sequence[Any],
+    *,
+    threads: int = 1,
+    executor: Any = None,
+    control: QueryControl | None = None,
+    dictionaries: GlobalDictionaries | None = None,
+    is_whole: bool = False,
+) -> PartialResult:
     """One server's partial result."""
-    return execute(context, segments, control or QueryControl(), threads=threads, executor=executor)
+    return execute(context, segments, control or QueryControl(), threads=threads, executor=executor, dictionaries=dictionaries, is_whole=is_whole)
 
 
 def answer(context: QueryContext, partials: Sequence[PartialResult]) -> list[tuple[Any, ...]]:

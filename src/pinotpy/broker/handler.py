@@ -40,7 +40,7 @@ from pinotpy.query.response import sql as sql_response
 from pinotpy.query.response.envelope import Envelope
 from pinotpy.query.rewrite.pin_time import pin_time
 from pinotpy.query.trace import Entry, Laps, trace_text
-from pinotpy.rpc.wire import FLAG_TRACE, LAST_WORD_S, RequestKind, ServerRequest
+from pinotpy.rpc.wire import FLAG_TRACE, FLAG_WHOLE, LAST_WORD_S, RequestKind, ServerRequest
 
 log = logging.getLogger(__name__)
 
@@ -279,9 +279,17 @@ async def _gather(broker: Broker, context: QueryContext, bound: Asked | None, ta
 
     for half in target.halves:
         encoded, literals = _encoded(context, bound, half, now_ms)
+        selection = half.routing.select(number, excluded)
+        # Whoever is asked for all segments gives all of the answer, or none of it (scatter.py).
+        num_segments = sum(map(len, selection.assignment.values())) if len(target.halves) == 1 and not selection.unavailable else 0
 
         async def ask(
-            server: str, segments: tuple[str, ...], table: str = half.routing.table, encoded: bytes = encoded, literals: bytes | None = literals
+            server: str,
+            segments: tuple[str, ...],
+            table: str = half.routing.table,
+            encoded: bytes = encoded,
+            literals: bytes | None = literals,
+            num_segments: int = num_segments,
         ) -> PartialResult:
             timeout_s = left_s()
             if timeout_s <= 0:
@@ -297,7 +305,7 @@ async def _gather(broker: Broker, context: QueryContext, bound: Asked | None, ta
                 table_name_with_type=table,
                 segment_names=segments,
                 context=encoded,
-                flags=FLAG_TRACE if context.options.trace else 0,
+                flags=(FLAG_TRACE if context.options.trace else 0) | (FLAG_WHOLE if len(segments) == num_segments else 0),
                 literals=literals,
             )
             partial = await broker.send(server, request, timeout_s + LAST_WORD_S)
@@ -309,7 +317,6 @@ async def _gather(broker: Broker, context: QueryContext, bound: Asked | None, ta
                 )
             return partial
 
-        selection = half.routing.select(number, excluded)
         hedge_after_s = broker.limits.hedge_after_ms / 1000
         whole.add(await scatter(half.routing, selection, ask, hedge_after_s=hedge_after_s, heard=broker.heard, time_is_up=lambda: left_s() <= 0))
     for server in whole.unreachable - whole.responded:

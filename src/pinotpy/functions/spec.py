@@ -89,17 +89,34 @@ class Word(IntEnum):
     GROW = 3  # the larger, as unsigned
 
 
+class RankKind(IntEnum):
+    """How words of a row give the value that groups are ordered by (kernels/top_groups.py)."""
+
+    COUNT = 0  # number of values
+    LONG = 1  # one word
+    WIDE = 2  # two words, a 128-bit integer
+    LONG_QUOTIENT = 3  # over the number of values
+    WIDE_QUOTIENT = 4
+    GREATEST_LONG = 5  # order key (kernels/extremes.py)
+    GREATEST_DOUBLE = 6
+    LEAST_LONG = 7
+    LEAST_DOUBLE = 8
+
+
 @dataclass(frozen=True, slots=True)
 class SlotPlan:
     """State in len(`words`) words of a group's row.
 
     collect(slots, seen, spilled): slots int64[rows, words]; seen int64[rows] counts the values that were not
         skipped; gives the state columns.
+    rank: how the first words of the slots give the value that groups are ordered by, up to a constant factor above 0; None:
+        not without `collect`.
     """
 
     words: tuple[Word, ...]
     updates: tuple[Update, ...]
     collect: Callable[[NDArray[np.int64], NDArray[np.int64], Spilled], list[pa.Array]]
+    rank: RankKind | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from llvmlite import ir
 from numba import carray, types
+from numba.extending import intrinsic
 
 from pinotpy.kernels.abi import M_MV_OFFSETS, M_NUM_DOCS, inner, pointer
 
@@ -53,3 +55,13 @@ def view_f64(address: int, count: int) -> Any:
 def mv_offsets(meta: Any) -> Any:
     """Offsets of a multi-value column: uint32[num_docs + 1]; doc d has entries [offsets[d], offsets[d + 1])."""
     return carray(pointer(meta[M_MV_OFFSETS], types.uint32), meta[M_NUM_DOCS] + 1)
+
+
+@intrinsic
+def double_of_bits(typingctx: Any, bits: Any) -> Any:
+    """The double with these 64 bits."""
+
+    def codegen(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], ir.DoubleType())
+
+    return types.float64(types.int64), codegen

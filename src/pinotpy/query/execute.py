@@ -37,12 +37,14 @@ def execute(
     executor: Executor | None = None,
     host: str = "localhost",
     dictionaries: GlobalDictionaries | None = None,
+    is_whole: bool = False,
 ) -> PartialResult:
     """The answer of these segments to the query, with its statistics.
 
     Args:
         threads: at most so many scan at once, the calling one among them; the others come from `executor` (None: one thread).
         host: what $hostName reads.
+        is_whole: the answer is made of this result alone, so that groups that it cannot show may be left out.
         dictionaries: numberings of the tables' values that make merging cheap; None: everything is merged by value.
 
     Raises:
@@ -65,7 +67,7 @@ def execute(
 
     def run(some: Sequence[Segment]) -> PartialResult:
         with stage(control.trace, "PLAN") as planning:
-            plan = build_scan(context, some, control, threads=allowed, executor=executor, dictionaries=dictionaries)
+            plan = build_scan(context, some, control, threads=allowed, executor=executor, dictionaries=dictionaries, is_whole=is_whole)
             planning.note(segmentsIn=len(some), segmentsOut=len(some) - plan.statistics.num_segments_pruned, threads=plan.num_threads)
         with stage(control.trace, context.kind.value) as operating:
             partial = _OPERATORS[context.kind](plan)

@@ -104,6 +104,7 @@ class ScanPlan:
     match_all: no filter, so that every doc of every segment is selected.
     listed: the docs of every unit where the plan was narrowed to lists (narrow.py), else empty.
     keep_alive: arrays that instructions point to.
+    is_whole: the answer is made of this result alone: groups that it cannot show may be left out.
     dictionaries: the numberings of the server, for `query.global_ids`; None: there are none.
     """
 
@@ -121,6 +122,7 @@ class ScanPlan:
     listed: list[NDArray[np.int32]] = field(default_factory=list)
     keep_alive: list[Any] = field(default_factory=list)
     dictionaries: GlobalDictionaries | None = None
+    is_whole: bool = False
     _sections: list[tuple[NDArray[np.int64], Sections]] = field(default_factory=list)
     _programs: list[NDArray[np.int64]] = field(default_factory=list)
 

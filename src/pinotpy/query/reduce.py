@@ -25,7 +25,7 @@ from pinotpy.query.post_aggregation import Groups, evaluate, select_groups
 from pinotpy.query.reduced import GroupList, ReducedResult, ResultColumn, ResultType
 from pinotpy.query.result_types import argument_of, literal_type, result_type, types_of
 
-_SMALLEST_FIRST = frozenset({"min", "minmv"})
+SMALLEST_FIRST = frozenset({"min", "minmv"})
 
 
 def reduce_partials(context: QueryContext, partial: PartialResult) -> ReducedResult:
@@ -145,7 +145,7 @@ def _group_by(context: QueryContext, rows: pa.Table | None) -> ReducedResult:
     groups = Groups(keys, tuple(values), rows.num_rows, tuple(ranks))
     if context.having is not None:
         groups = _take(groups, np.flatnonzero(select_groups(context.having, groups)))
-    if _has_own_lists(context):
+    if has_own_lists(context):
         return ReducedResult(context.kind, (), tuple(_group_list(context, column, groups) for column in context.output))
     if context.dialect is Dialect.PQL:
         return _pql_in_common_order(context, groups)
@@ -157,14 +157,15 @@ def _no_groups(context: QueryContext) -> ReducedResult:
     keys = {e: _empty(ResultType(result_type(e, context).data_type)) for e in context.group_by}
     values = tuple(_empty(ResultType(aggregation_function(a.function, a.args).result_type)) for a in context.aggregations)
     groups = Groups(keys, values, 0)
-    if _has_own_lists(context):
+    if has_own_lists(context):
         return ReducedResult(context.kind, (), tuple(_group_list(context, column, groups) for column in context.output))
     if context.dialect is Dialect.PQL:
         return _pql_in_common_order(context, groups)
     return ReducedResult(context.kind, tuple(_output(context, column, groups, slice(0, 0)) for column in context.output))
 
 
-def _has_own_lists(context: QueryContext) -> bool:
+def has_own_lists(context: QueryContext) -> bool:
+    """PQL's own shape: one list of groups an aggregation."""
     options = context.options
     return context.dialect is Dialect.PQL and not options.group_by_mode_sql and not options.response_format_sql
 
@@ -192,7 +193,7 @@ def _best(context: QueryContext, column: OutputColumn, groups: Groups) -> NDArra
     """PQL: the best groups of one aggregation, best first; ties by key."""
     if isinstance(column.expression, AggregationRef) and groups.ranks:
         index = column.expression.index
-        value = SortKey(groups.ranks[index], ascending=context.aggregations[index].function in _SMALLEST_FIRST)
+        value = SortKey(groups.ranks[index], ascending=context.aggregations[index].function in SMALLEST_FIRST)
     else:
         value = SortKey(evaluate(column.expression, groups), ascending=False)
     return order_indices([value, *_key_order(groups)], groups.num_rows, context.limit)

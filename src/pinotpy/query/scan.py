@@ -42,6 +42,7 @@ def build_scan(
     executor: Executor | None = None,
     notes: ScanNotes | None = None,
     dictionaries: GlobalDictionaries | None = None,
+    is_whole: bool = False,
 ) -> ScanPlan:
     """The plan of a query over `segments`. With `notes` (EXPLAIN) the decisions are kept there, and the plan cannot be run.
 
@@ -108,6 +109,7 @@ def build_scan(
         executor=executor,
         keep_alive=keep_alive,
         dictionaries=dictionaries,
+        is_whole=is_whole,
     )
     if not late or not len(units):
         return plan

@@ -4,7 +4,7 @@ offset  bytes  what
  0       4     magic "PQR1"
  4       1     protocol version: a server refuses one that it does not speak
  5       1     kind: 1 query, 2 cancel, 3 ping
- 6       2     flags
+ 6       2     flags: 1 trace the stages, 2 the answer is made of this server's result alone
  8       4     feature bits that the sender may use (a broker sends only what a server advertises)
 12       8     request id
 20       4     time left in milliseconds (relative: clocks of two machines differ)
@@ -73,10 +73,13 @@ class RequestKind(IntEnum):
 
 
 FLAG_TRACE = 1
+# All segments that the query reads are asked of this server: it may leave out groups that the answer cannot show. A server
+# that misses one of the segments must not, for the others' groups are then merged with its own.
+FLAG_WHOLE = 2
 # A server ends a query so long before its caller stops waiting, and says so; only one that does not even say that is "not
 # responding".
 LAST_WORD_S = 0.2
-FLAGS_KNOWN = FLAG_TRACE
+FLAGS_KNOWN = FLAG_TRACE | FLAG_WHOLE
 
 
 @dataclass(frozen=True, slots=True)

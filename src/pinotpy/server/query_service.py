@@ -22,7 +22,7 @@ from pinotpy.query.execute import execute
 from pinotpy.query.partial import PartialResult, QueryException
 from pinotpy.query.trace import Trace, stage
 from pinotpy.query.user_functions import check_user_functions
-from pinotpy.rpc.wire import FLAG_TRACE, KIND_OFFSET, UNKNOWN_TEMPLATE, RequestKind, ServerRequest, bound_digest, decode_bound, decode_request
+from pinotpy.rpc.wire import FLAG_TRACE, FLAG_WHOLE, KIND_OFFSET, UNKNOWN_TEMPLATE, RequestKind, ServerRequest, bound_digest, decode_bound, decode_request
 from pinotpy.segment.global_ids.cache import GlobalDictionaries
 from pinotpy.server.idle_memory import IdleMemory
 from pinotpy.server.metrics import ServerMetrics
@@ -188,6 +188,7 @@ class QueryService:
                         executor=self._kernel_threads,
                         host=self._host,
                         dictionaries=self._dictionaries,
+                        is_whole=bool(request.flags & FLAG_WHOLE) and not acquired.missing,
                     )
             except PinotError as error:
                 partial = PartialResult(exceptions=[QueryException(error.code, _shown(error))])

@@ -10,7 +10,8 @@ from pinotpy.pql.ast import Expression, Identifier
 from pinotpy.pql.printer import print_expression
 from pinotpy.query.context import AggregationRef, QueryContext, QueryKind
 from pinotpy.query.operators.aggregate import dictionary_answers, from_metadata
-from pinotpy.query.operators.group_by import DENSE_GROUPS_PER_DOC, make_keys, table_sizes
+from pinotpy.query.operators.group_by import table_sizes
+from pinotpy.query.operators.keys import DENSE_GROUPS_PER_DOC, make_keys
 from pinotpy.query.operators.layout import Layout, make_layout, projected_columns
 from pinotpy.query.operators.segment_order import key_ranges
 from pinotpy.query.operators.selection import SortWay, way_to_sort

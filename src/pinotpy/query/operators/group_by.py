@@ -5,47 +5,28 @@ for every value of a multi-value key column."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pinotpy.data_types import DataType, StoredType
 from pinotpy.functions.grouping import number_rows
+from pinotpy.functions.spec import SlotPlan, Values
 from pinotpy.kernels import abi, groups, hashing, merge
 from pinotpy.kernels.result_context import ResultContext
-from pinotpy.pql.ast import Expression, Identifier
+from pinotpy.pql.ast import Identifier
 from pinotpy.query.combine import limit_groups
 from pinotpy.query.operators.collect import ArenaRows, arena_rows, collect_states, decode, key_array
 from pinotpy.query.operators.computed_columns import with_computed_columns
 from pinotpy.query.operators.emit import NO_REGISTER, emit_distribution_frame, emit_updates
+from pinotpy.query.operators.global_groups import GlobalTable, global_table
+from pinotpy.query.operators.keys import DENSE_FREE, DENSE_GROUPS_MAX, DENSE_GROUPS_PER_DOC, Key, make_keys
 from pinotpy.query.operators.layout import Layout, make_layout, projected_columns, values_bound
 from pinotpy.query.operators.sources import Source, Sources, fetch_ids, fetch_nulls, fetch_values
+from pinotpy.query.operators.top_groups import needed_groups
 from pinotpy.query.partial import PartialResult
 from pinotpy.query.plan import ScanPlan, Shape
 from pinotpy.query.prepared import prepare
-from pinotpy.query.result_types import result_type
-
-# A dense table may have so many groups for every doc of the segments (or DENSE_FREE altogether): above, hashing is faster.
-DENSE_GROUPS_PER_DOC: Final = 4
-DENSE_FREE: Final = 1 << 16
-DENSE_GROUPS_MAX: Final = 1 << 24
-
-
-@dataclass(slots=True)
-class Key:
-    """One group expression: its type, its first word in a group's key, whether a null flag follows, whether null is a
-    group, whether each value of a multi-value column is one, and per unit the address of the meta row whose dict ids its
-    words are (0: 64-bit values)."""
-
-    expression: Expression
-    data_type: DataType
-    word: int
-    has_flag: bool
-    nullable: bool
-    expanded: bool
-    metas: NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +45,15 @@ def run_group_by(plan: ScanPlan) -> PartialResult:
     ready = prepare(plan, _make)
     if ready is None:
         plan = with_computed_columns(plan)
-        made, numbers = _make(plan), None
+        layout, keys = make_layout(plan), make_keys(plan)
+    else:
+        layout, keys = ready.made.layout, ready.made.keys
+    together = global_table(plan, layout, keys)
+    if together is not None or ready is None:
+        made, numbers = _emitted(plan, layout, make_keys(plan), together), None
     else:
         made, numbers = ready.made, ready.bind(plan)
-    layout, key_words = made.layout, made.key_words
+    key_words = made.key_words
     control = plan.control.words
 
     def make_context(thread: int) -> tuple[int, ResultContext]:
@@ -76,7 +62,11 @@ def run_group_by(plan: ScanPlan) -> PartialResult:
 
     run = plan.run(make_context)
     plan.statistics.num_entries_scanned_post_filter += plan.statistics.num_docs_scanned * num_read
-    rows = _collect(plan, layout, made.keys, key_words, arena_rows(run.contexts, numbers), made.sources)
+    if together is None:
+        rows = _collect(plan, layout, made.keys, key_words, arena_rows(run.contexts, numbers), made.sources)
+    else:
+        merged = together.merged(layout, run.contexts)
+        rows = merged.partial_rows(layout, needed_groups(plan.context, layout, merged) if plan.is_whole else None)
     for context in run.contexts:
         context.close()
     partial = PartialResult(rows, plan.statistics)
@@ -85,37 +75,21 @@ def run_group_by(plan: ScanPlan) -> PartialResult:
 
 
 def _make(plan: ScanPlan) -> _Made:
-    """Emit into the plan's shapes."""
-    layout = make_layout(plan)
-    keys = make_keys(plan)
+    """Emit into the plan's shapes what queries of one shape share."""
+    return _emitted(plan, make_layout(plan), make_keys(plan), None)
+
+
+def _emitted(plan: ScanPlan, layout: Layout, keys: list[Key], together: GlobalTable | None) -> _Made:
     sources = Sources(plan)
     for shape in plan.shapes(projected_columns(plan.context)):
-        _emit(shape, layout, keys, sources)
+        _emit(shape, layout, keys, sources, together)
     return _Made(layout, keys, sum(1 + key.has_flag for key in keys), sources)
-
-
-def make_keys(plan: ScanPlan) -> list[Key]:
-    """The keys of a plan's query, their `metas` not known yet."""
-    keys, word = [], 0
-    for expression in plan.context.group_by:
-        kind = result_type(expression, plan.context)
-        data_type = kind.data_type or DataType.STRING
-        nullable, raw, expanded = plan.context.null_handling, True, False
-        if isinstance(expression, Identifier) and plan.segments:
-            metas = plan.metas.of(expression.name)
-            expanded = not kind.single_value
-            nullable = nullable and not expanded and bool((metas[:, abi.M_NULLS] != 0).any())
-            raw = bool((metas[:, abi.M_CARDINALITY] < 0).any())
-        has_flag = nullable and raw and data_type.stored is not StoredType.VAR
-        keys.append(Key(expression, data_type, word, has_flag, nullable, expanded, np.zeros(plan.num_units, np.int64)))
-        word += 1 + has_flag
-    return keys
 
 
 # --- instructions --------------------------------------------------------------------------------------------------
 
 
-def _emit(shape: Shape, layout: Layout, keys: list[Key], sources: Sources) -> None:
+def _emit(shape: Shape, layout: Layout, keys: list[Key], sources: Sources, together: GlobalTable | None) -> None:
     for key in keys:
         if key.expanded:
             shape.expand(_name(key))
@@ -123,16 +97,26 @@ def _emit(shape: Shape, layout: Layout, keys: list[Key], sources: Sources) -> No
     for key, source in zip(keys, found, strict=True):
         key.metas[shape.units] = source.metas if source.by_id else 0
     sizes = table_sizes(shape, keys, found)
-    if sizes is None:
-        num_groups, end, clear = None, hashing.end_hashed.address, hashing.clear_hashed.address
-        register = _emit_hashed(shape, keys, found)
-    else:
-        num_groups, end, clear = sizes.prod(axis=1), groups.end_dense.address, groups.clear_dense.address
-        register = _emit_dense(shape, keys, found, sizes, num_groups)
+    if together is not None:
+        assert sizes is not None, "a table for all units is dense in each"
+        together.begin(shape)
+    num_groups = None if sizes is None else sizes.prod(axis=1)
+    register = _emit_hashed(shape, keys, found) if sizes is None or num_groups is None else _emit_dense(shape, keys, found, sizes, num_groups)
     emit_updates(shape, layout, register, sources)
-    shape.end(end)
+    if together is not None:
+        numbered = _has_doubles(layout)
+        together.end(shape, numbered=numbered)
+        if numbered:
+            shape.end(groups.clear_dense.address)
+        return
+    shape.end(hashing.end_hashed.address if sizes is None else groups.end_dense.address)
     emit_distribution_frame(shape, layout, num_groups)
-    shape.end(clear)
+    shape.end(hashing.clear_hashed.address if sizes is None else groups.clear_dense.address)
+
+
+def _has_doubles(layout: Layout) -> bool:
+    """Whether sums of doubles may leave parts aside that name the rows of their groups."""
+    return any(isinstance(entry.plan, SlotPlan) and any(update.values is Values.DOUBLE for update in entry.plan.updates) for entry in layout.aggregations)
 
 
 def table_sizes(shape: Shape, keys: list[Key], found: list[Source]) -> NDArray[np.int64] | None:
