@@ -7,9 +7,10 @@ through Arrow's kernels, which carry their own RE2 and release the GIL.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -23,11 +24,44 @@ PATTERN_BYTES_MAX = 10_000
 _MEMORY_BYTES_MAX = 64 << 20
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Pieces:
+    """Byte strings that a text must have one behind another, the first at its start and the last at its end if `anchors`
+    (kernels.strings.ANCHOR_*) say so. `is_all`: a text with them matches, so that no regular expression is needed."""
+
+    data: NDArray[np.uint8]
+    offsets: NDArray[np.int64]
+    anchors: int
+    is_all: bool
+
+    @staticmethod
+    def of(parts: Sequence[str], *, start: bool, end: bool, is_all: bool, ignore_case: bool) -> Pieces | None:
+        """None if what they match in either case is not known."""
+        anchors = int(start) + 2 * int(end)
+        if ignore_case:
+            text = "".join(parts).lower()
+            if not text.isascii():
+                return None
+            parts, anchors = [part.lower() for part in parts], anchors + 4 + 8 * (not set("ks").isdisjoint(text))
+        encoded = [part.encode() for part in parts]
+        offsets = np.zeros(len(encoded) + 1, np.int64)
+        np.cumsum([len(part) for part in encoded], out=offsets[1:])
+        return Pieces(np.frombuffer(b"".join(encoded) or b"\0", np.uint8), offsets, anchors, is_all)
+
+    def words(self) -> tuple[int, int, int, int]:
+        """Addresses of bytes and offsets, number of pieces, anchors: as kernels.strings.var_like takes them."""
+        return self.data.ctypes.data, self.offsets.ctypes.data, len(self.offsets) - 1, self.anchors
+
+
 @dataclass(frozen=True, slots=True)
 class TextPattern:
-    """A checked pattern in RE2's spelling; matches anywhere in the text (LIKE has anchors inside)."""
+    """A checked pattern in RE2's spelling; matches anywhere in the text (LIKE has anchors inside).
+
+    pieces: literal bytes that a matching text has, if that is known.
+    """
 
     regex: str
+    pieces: Pieces | None = field(default=None, compare=False)
 
     def matches(self, texts: pa.Array) -> NDArray[np.bool_]:
         """Whether each text matches, shape (len(texts),); `texts` string or large_string without nulls."""
@@ -52,26 +86,87 @@ class TextPattern:
 def regexp_pattern(pattern: str, *, ignore_case: bool) -> TextPattern:
     """Pattern of REGEXP_LIKE; raises QueryExecutionError (200) for what RE2 does not take."""
     # A flag group at the front holds for all that follows, up to a `(?-i)` of the pattern's own.
-    return _checked("(?i)" + pattern if ignore_case else pattern, pattern)
+    return _checked("(?i)" + pattern if ignore_case else pattern, pattern, _required_pieces(pattern, ignore_case))
 
 
 @lru_cache(maxsize=512)
 def like_pattern(pattern: str, *, ignore_case: bool, escape: str = "\\") -> TextPattern:
     """Pattern of LIKE: `%` any text, `_` one code point, `escape` takes the next character as it is; newlines are text."""
     parts = []
+    literal = [""]  # texts between %
+    wildcards = 0  # _
     characters = iter(pattern)
     for character in characters:
         if character == escape:
             following = next(characters, None)
+            literal[-1] += character if following is None else following
             parts.append(re2.escape(character if following is None else following))
         elif character == "%":
+            literal.append("")
             parts.append(".*")
         elif character == "_":
+            wildcards += 1
             parts.append(".")
         else:
+            literal[-1] += character
             parts.append(re2.escape(character))
     flags = "(?si)" if ignore_case else "(?s)"
-    return _checked(f"{flags}\\A(?:{''.join(parts)})\\z", pattern)
+    known = None if wildcards else _like_pieces(literal, ignore_case)
+    return _checked(f"{flags}\\A(?:{''.join(parts)})\\z", pattern, known)
+
+
+def _like_pieces(literal: list[str], ignore_case: bool) -> Pieces | None:
+    """Of a LIKE without _: the texts between its %. What has no % is left to RE2."""
+    if len(literal) == 1:
+        return None
+    return Pieces.of([part for part in literal if part], start=bool(literal[0]), end=bool(literal[-1]), is_all=True, ignore_case=ignore_case)
+
+
+_META: Final = frozenset("\\^$.|?*+()[]{}")
+
+
+def _required_pieces(pattern: str, ignore_case: bool) -> Pieces | None:
+    """Literal texts that whatever matches a regular expression has, in their order: for patterns of literals, classes, dots, groups
+    and repetitions in a row. None for others."""
+    if "|" in pattern or "(?" in pattern or "\\Q" in pattern:
+        return None
+    parts, run, at, plain = [], "", 0, True
+    while at < len(pattern):
+        character = pattern[at]
+        if character not in _META:
+            run, at = run + character, at + 1
+            continue
+        if character == "\\" and at + 1 < len(pattern) and not pattern[at + 1].isalnum() and pattern[at + 1].isascii():
+            run, at = run + pattern[at + 1], at + 2
+            continue
+        plain = False
+        if character in "?*+{":
+            run = run[:-1]  # of what is repeated nothing is required
+        parts, run = [*parts, run], ""
+        end = _skipped(pattern, at)
+        if end is None:
+            return None
+        at = end
+    parts = [part for part in [*parts, run] if part]
+    return Pieces.of(parts, start=False, end=False, is_all=plain, ignore_case=ignore_case) if parts else None
+
+
+def _skipped(pattern: str, at: int) -> int | None:
+    """Where what begins at `at`, an operator, a class or a group, ends; None if that is not plain to see."""
+    character = pattern[at]
+    if character == "\\":
+        return at + 2 if at + 1 < len(pattern) and pattern[at + 1] in "dDwWsSbBAz" else None
+    if character == "{":
+        end = pattern.find("}", at)
+        return end + 1 if end > 0 and all(inside in "0123456789," for inside in pattern[at + 1 : end]) else None
+    if character == "[":
+        end = pattern.find("]", at + 2 + pattern.startswith("^", at + 1))
+        return end + 1 if end > 0 and "[" not in pattern[at + 1 : end] and "\\" not in pattern[at:end] else None
+    if character == "(":
+        end = pattern.find(")", at)
+        inside = pattern[at + 1 : end]
+        return end + 1 if end > 0 and not set(inside) & set("([\\") else None
+    return at + 1 if character in "^$.?*+" else None
 
 
 @lru_cache(maxsize=512)
@@ -82,7 +177,7 @@ def _compiled(regex: str) -> Any:
     return re2.compile(regex, options=options)
 
 
-def _checked(regex: str, written: str) -> TextPattern:
+def _checked(regex: str, written: str, pieces: Pieces | None) -> TextPattern:
     if len(written.encode()) > PATTERN_BYTES_MAX:
         raise QueryExecutionError(f"a pattern may have at most {PATTERN_BYTES_MAX} bytes, found {len(written.encode())}: shorten it")
     try:
@@ -91,4 +186,4 @@ def _checked(regex: str, written: str) -> TextPattern:
         cause = error.args[0] if error.args else "it is malformed"
         text = cause.decode(errors="replace") if isinstance(cause, bytes) else str(cause)
         raise QueryExecutionError(f"the pattern '{written[:200]}' cannot be used: {text} (patterns are RE2: no look-around, no back-references)") from error
-    return TextPattern(regex)
+    return TextPattern(regex, pieces)

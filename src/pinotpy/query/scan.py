@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -21,6 +22,7 @@ from pinotpy.query.filter.normal_form import EVERYWHERE, normal_form
 from pinotpy.query.filter.pruning import BY_BLOOM, BY_PARTITION
 from pinotpy.query.filter.resolve import ResolvedLeg
 from pinotpy.query.filter.tree import RESULT, Known, Resolved, ResolvedAll, conjuncts, each_leg, emit_tree, known, resolve_tree, take_segments
+from pinotpy.query.jobs import run_jobs
 from pinotpy.query.narrow import narrow
 from pinotpy.query.partial import Statistics
 from pinotpy.query.plan import ScanPlan, Shape
@@ -93,7 +95,7 @@ def build_scan(
         notes.dealt(units)
     if tree is not None and len(units):
         if notes is None:
-            statistics.num_entries_scanned_in_filter += _compute(tree, units, metas, control)
+            statistics.num_entries_scanned_in_filter += _compute(tree, units, metas, control, len(starts) - 1, executor)
         emit_tree(tree, program, units[:, abi.U_SEGMENT], metas)
     plan = ScanPlan(
         context=context,
@@ -176,9 +178,9 @@ def _deal(units: NDArray[np.int64], threads: int) -> tuple[NDArray[np.int64], ND
     return np.ascontiguousarray(units), np.array([*starts, len(units)], np.int64)
 
 
-def _compute(tree: Resolved, units: NDArray[np.int64], metas: ColumnMetas, control: QueryControl) -> int:
-    """Let the legs that need Python compute their flags; gives the number of values read."""
-    entries = 0
+def _compute(tree: Resolved, units: NDArray[np.int64], metas: ColumnMetas, control: QueryControl, threads: int, executor: Executor | None) -> int:
+    """Let the legs that need Python compute their flags, a segment a job; gives the number of values read."""
+    entries: list[int] = []
     ranges: dict[int, tuple[int, int]] = {}
     for segment, low, high, listed in units[:, [abi.U_SEGMENT, abi.U_LOW, abi.U_HIGH, abi.U_LIST]].tolist():
         # The low and high of a list are positions in it.
@@ -186,14 +188,18 @@ def _compute(tree: Resolved, units: NDArray[np.int64], metas: ColumnMetas, contr
         known_first, known_end = ranges.get(segment, (first, end))
         ranges[segment] = min(first, known_first), max(end, known_end)
 
+    jobs: list[Callable[[], None]] = []
+
     def visit(leg: ResolvedLeg | ComputedLeg) -> None:
-        nonlocal entries
         if isinstance(leg, ComputedLeg) or leg.computed.any():
-            for segment, (first, end) in ranges.items():
-                entries += leg.compute(segment, metas, control, first, end)
+            jobs.extend(partial(run, leg, segment, first, end) for segment, (first, end) in ranges.items())
+
+    def run(leg: ResolvedLeg | ComputedLeg, segment: int, first: int, end: int) -> None:
+        entries.append(leg.compute(segment, metas, control, first, end))
 
     each_leg(tree, visit)
-    return entries
+    run_jobs(jobs, threads=threads, executor=executor)
+    return sum(entries)
 
 
 def _emit_filter(condition: Filter, shape: Shape, register: int) -> None:
@@ -201,7 +207,7 @@ def _emit_filter(condition: Filter, shape: Shape, register: int) -> None:
     plan = shape.plan
     tree = resolve_tree(normal_form(condition, plan.context), plan.context, plan.metas, plan.control)
     plan.keep_alive.append(tree)
-    plan.statistics.num_entries_scanned_in_filter += _compute(tree, plan.units[shape.units], plan.metas, plan.control)
+    plan.statistics.num_entries_scanned_in_filter += _compute(tree, plan.units[shape.units], plan.metas, plan.control, plan.num_threads, plan.executor)
     program = Instructions()
     written = emit_tree(tree, program, shape.segments, plan.metas)
     shape.emit(sub_filter.enter.address)

@@ -297,8 +297,9 @@ def _on_raw_values(resolved: ResolvedLeg, metas: ColumnMetas, words: Words, raw:
     elif isinstance(test, VarRange):
         low, end = _bytes(test.low or b"\0"), _bytes(test.end or b"\0")
         resolved.keep_alive += [low, end]
-        resolved.function[raw] = strings.var_range.address
-        resolved.tests[raw] = low.ctypes.data, len(test.low), end.ctypes.data, -1 if test.end is None else len(test.end)
+        is_one = test.end == test.low + b"\0"  # the successor of `low`: nothing but it is in between
+        resolved.function[raw] = strings.var_equals.address if is_one else strings.var_range.address
+        resolved.tests[raw] = low.ctypes.data, end.ctypes.data, len(test.low), -1 if test.end is None else len(test.end)
         resolved.cost = _COST_STRINGS
     elif isinstance(test, VarMembers):
         resolved.keep_alive.append(test)
@@ -310,9 +311,16 @@ def _on_raw_values(resolved: ResolvedLeg, metas: ColumnMetas, words: Words, raw:
         column = metas.column(resolved.leg.column)
         if column.data_type.stored is not StoredType.VAR:
             raise QueryExecutionError(f"a pattern needs text: column '{column.name}' is {column.data_type} without dictionary; cast it to STRING")
-        resolved.computed[raw] = True
-        resolved.function[raw], resolved.flags[raw] = filters.doc_flags.address, abi.I_LEG
-        resolved.cost = 0.2
+        pieces = test.pattern.pieces
+        if pieces is not None and pieces.is_all:
+            resolved.keep_alive.append(pieces)
+            resolved.function[raw] = strings.var_like.address
+            resolved.tests[raw] = pieces.words()
+            resolved.cost = _COST_STRINGS
+        else:
+            resolved.computed[raw] = True
+            resolved.function[raw], resolved.flags[raw] = filters.doc_flags.address, abi.I_LEG
+            resolved.cost = 0.2
     if isinstance(test, (FixedRange, VarRange)):
         for segment in raw.tolist():
             _by_min_max(resolved, test, segment, metas.segments[segment].column(resolved.leg.column))

@@ -10,11 +10,14 @@ from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType, StoredType
 from pinotpy.functions.patterns import TextPattern
+from pinotpy.kernels.strings import flag_like
 from pinotpy.pql.literals import java_double_text
 from pinotpy.query.control import QueryControl
 from pinotpy.segment.data_source import Column
 
 _BATCH: Final = 1 << 16
+# Above this share of texts that have the literals of a pattern, copying them costs more than matching the others.
+_PREFILTERED_MAX: Final = 0.5
 
 
 def dictionary_matches(column: Column, pattern: TextPattern) -> NDArray[np.bool_]:
@@ -53,14 +56,36 @@ def raw_matches(column: Column, pattern: TextPattern, control: QueryControl, low
         control.check()
         last = min(first + _BATCH, high)
         if offsets is None:
-            flags[first:last] = pattern.matches(texts.slice(first, last - first))
+            flags[first:last] = text_flags(texts.slice(first, last - first), pattern)
             continue
         ends = offsets[first : last + 1].astype(np.int64)
         passed = np.zeros(int(ends[-1] - ends[0]) + 1, np.int64)
-        np.cumsum(pattern.matches(texts.slice(int(ends[0]), int(ends[-1] - ends[0]))), out=passed[1:])
+        np.cumsum(text_flags(texts.slice(int(ends[0]), int(ends[-1] - ends[0])), pattern), out=passed[1:])
         before = passed[ends - ends[0]]
         flags[first:last] = before[1:] > before[:-1]
     return flags, high - low if offsets is None else int(offsets[high]) - int(offsets[low])
+
+
+def text_flags(texts: pa.Array, pattern: TextPattern) -> NDArray[np.uint8]:
+    """1 where a text matches, uint8[len(texts)]: the regular expression sees only texts that have what every match has.
+
+    Args:
+        texts: large_string without nulls, in place.
+    """
+    pieces = pattern.pieces
+    _, offsets, body = texts.buffers()
+    if pieces is None or body is None or not len(texts) or not pa.types.is_large_string(texts.type):
+        return pattern.matches(texts).view(np.uint8)
+    found = np.empty(len(texts), np.uint8)
+    starts = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
+    count = flag_like(body.address, starts, *pieces.words(), found)
+    if pieces.is_all or count == 0:
+        return found
+    if count > len(texts) * _PREFILTERED_MAX:
+        return pattern.matches(texts).view(np.uint8)
+    at = np.flatnonzero(found)
+    found[at] = pattern.matches(texts.take(pa.array(at)))
+    return found
 
 
 def _array(values: Any) -> pa.Array:

@@ -7,8 +7,9 @@ selects, in batches, and never on others: a value that no selected doc has can m
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -25,6 +26,7 @@ from pinotpy.query.batches import batches
 from pinotpy.query.columns import ColumnMetas
 from pinotpy.query.context import Aggregation, ColumnRef
 from pinotpy.query.expression import dictionary_rows, segment_rows
+from pinotpy.query.jobs import run_jobs
 from pinotpy.query.narrow import narrow
 from pinotpy.query.on_dictionary import deciding_column
 from pinotpy.query.operators.sources import computes
@@ -37,6 +39,8 @@ from pinotpy.segment.data_source import Dictionary, Segment, Stored
 from pinotpy.segment.virtual import CompletedSegment
 
 Docs = NDArray[np.int64]
+# So many docs are one job of a thread.
+_RUN_DOCS: Final = 1 << 18
 # Computing expressions takes registers, which many keys take as well.
 _BLOCK_KEYS_MAX: Final = 8
 _STORED_WORDS: Final = {StoredType.INT: abi.T_INT, StoredType.LONG: abi.T_LONG, StoredType.FLOAT: abi.T_FLOAT, StoredType.DOUBLE: abi.T_DOUBLE}
@@ -61,19 +65,26 @@ def with_computed_columns(plan: ScanPlan) -> ScanPlan:
     types = {call: result_type(call, context) for call in calls}
     added: list[dict[str, ComputedColumn]] = [{} for _ in plan.segments]
     pending: list[tuple[int, Expression]] = []
-    for index in np.unique(plan.units[:, abi.U_SEGMENT]).tolist():
-        for call in calls:
-            column = _on_dictionary(plan, index, call, names[call], types[call])
-            if column is None:
-                pending.append((index, call))
-            else:
-                added[index][names[call]] = column
+
+    def on_dictionary(index: int, call: Expression) -> None:
+        column = _on_dictionary(plan, index, call, names[call], types[call])
+        if column is None:
+            pending.append((index, call))
+        else:
+            added[index][names[call]] = column
+
+    read = np.unique(plan.units[:, abi.U_SEGMENT]).tolist()
+    _run(plan, [partial(on_dictionary, index, call) for index in read for call in calls])
     if pending and not plan.match_all:
         plan = narrow(plan)
     docs = _docs_by_segment(plan) if pending else {}
-    for index, call in pending:
-        if index in docs:
-            added[index][names[call]] = _on_docs(plan, index, call, names[call], types[call], docs[index])
+    columns_on_docs = [_ColumnOnDocs(plan, index, call, names[call], types[call], docs[index]) for index, call in pending if index in docs]
+    _run(plan, [job for column in columns_on_docs for job in column.jobs()])
+
+    def finish(column: _ColumnOnDocs) -> None:
+        added[column.index][column.name] = column.finish()
+
+    _run(plan, [partial(finish, column) for column in columns_on_docs])
     for segment, columns in zip(plan.segments, added, strict=True):
         for call, name in names.items():
             if name not in columns:  # a segment of which nothing is read
@@ -179,20 +190,39 @@ def _on_dictionary(plan: ScanPlan, index: int, call: Expression, name: str, kind
     return column
 
 
-def _on_docs(plan: ScanPlan, index: int, call: Expression, name: str, kind: ResultType, docs: Docs) -> ComputedColumn:
-    """Computed in batches, so that the deadline is looked at often; text is encoded batch by batch as well."""
-    segment = plan.segments[index]
-    parts, missing = [], []
-    for first, end in batches(len(docs), plan.control):
-        values, null = _values(plan, segment, call, docs[first:end])
-        missing.append(null)
-        parts.append(_Part.of(values, kind))
-    column = _made(plan, name, kind, segment.num_docs, parts, docs)
-    null = np.concatenate(missing)
-    if plan.context.null_handling and null.any():
-        column.put_nulls(_spread(null, docs, segment.num_docs))
-    _account(plan, column)
-    return column
+class _ColumnOnDocs:
+    """An expression at docs of a segment, computed in runs of docs that threads share, and in batches within a run, so that the
+    deadline is looked at often; text is encoded batch by batch as well."""
+
+    def __init__(self, plan: ScanPlan, index: int, call: Expression, name: str, kind: ResultType, docs: Docs) -> None:
+        self.index, self.name = index, name
+        self._plan, self._call, self._kind, self._docs = plan, call, kind, docs
+        self._runs: list[list[tuple[_Part, NDArray[np.bool_]]]] = [[] for _ in range(0, len(docs), _RUN_DOCS)]
+
+    def jobs(self) -> list[Callable[[], None]]:
+        """To be run, in any order, before `finish`."""
+        return [partial(self._compute, number) for number in range(len(self._runs))]
+
+    def _compute(self, number: int) -> None:
+        plan, docs = self._plan, self._docs[number * _RUN_DOCS : (number + 1) * _RUN_DOCS]
+        for first, end in batches(len(docs), plan.control):
+            values, null = _values(plan, plan.segments[self.index], self._call, docs[first:end])
+            self._runs[number].append((_Part.of(values, self._kind), null))
+
+    def finish(self) -> ComputedColumn:
+        """The column."""
+        plan, num_docs = self._plan, self._plan.segments[self.index].num_docs
+        parts = [part for run in self._runs for part, _ in run]
+        column = _made(plan, self.name, self._kind, num_docs, parts, self._docs)
+        null = np.concatenate([missing for run in self._runs for _, missing in run])
+        if plan.context.null_handling and null.any():
+            column.put_nulls(_spread(null, self._docs, num_docs))
+        _account(plan, column)
+        return column
+
+
+def _run(plan: ScanPlan, jobs: list[Callable[[], None]]) -> None:
+    run_jobs(jobs, threads=plan.num_threads, executor=plan.executor)
 
 
 def _values(plan: ScanPlan, segment: Segment, call: Expression, docs: Docs) -> tuple[pa.Array, NDArray[np.bool_]]:
