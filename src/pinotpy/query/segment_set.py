@@ -15,8 +15,9 @@ from typing import Any, Final, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from pinotpy.data_types import StoredType
 from pinotpy.kernels import abi
-from pinotpy.segment.data_source import Segment
+from pinotpy.segment.data_source import Column, Segment
 from pinotpy.segment.metadata import PartitionMetadata
 
 Words = NDArray[np.int64]
@@ -53,6 +54,7 @@ class SegmentSet(Sequence[Segment]):
         self._columns: dict[str, ColumnRows] = {}
         self._has: dict[str, bool] = {}
         self._partitionings: dict[str, Partitionings | None] = {}
+        self._ranges: dict[str, ColumnRanges] = {}
         self._occupied: SegmentSet | None = None
         # Shapes of queries over this set (prepared.py).
         self.prepared: dict[Any, Any] = {}
@@ -122,6 +124,17 @@ class SegmentSet(Sequence[Segment]):
             self._bound()
         return found
 
+    def ranges(self, name: str) -> ColumnRanges:
+        """Smallest and largest value of a column in every segment; raises UnknownColumnError if one lacks it."""
+        found = self._ranges.get(name)
+        if found is None:
+            if self._whole is not None and self._whole[0].has_column(name):
+                found = self._whole[0].ranges(name).take(self._whole[1])
+            else:
+                found = _ranges([segment.column(name) for segment in self.segments])
+            self._ranges = {name: found} if len(self._ranges) >= NAMES_KEPT_MAX else {**self._ranges, name: found}
+        return found
+
     def partitionings(self, name: str) -> Partitionings | None:
         """Partitions of the column's values in every segment; None where no segment recorded any."""
         if name not in self._partitionings:
@@ -137,7 +150,7 @@ class SegmentSet(Sequence[Segment]):
         part.docs = self.docs[rows]
         part.total_docs = int(part.docs.sum())
         part._whole, part._columns, part._has, part._partitionings, part._occupied = (self, rows), {}, {}, {}, None
-        part.prepared = {}
+        part._ranges, part.prepared = {}, {}
         return part
 
     def _bound(self) -> None:
@@ -176,6 +189,29 @@ class ColumnRows:
     def take(self, rows: Words) -> ColumnRows:
         """The rows of some of the segments."""
         return ColumnRows(self.metas[rows])
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnRanges:
+    """Smallest and largest stored value of one column in every segment, where `known`: int64, float64, or bytes as objects."""
+
+    known: NDArray[np.bool_]
+    least: NDArray[Any]
+    most: NDArray[Any]
+
+    def take(self, rows: Words) -> ColumnRanges:
+        """The ranges of some of the segments."""
+        return ColumnRanges(self.known[rows], self.least[rows], self.most[rows])
+
+
+def _ranges(columns: Sequence[Column]) -> ColumnRanges:
+    known = np.array([column.min_value is not None and column.max_value is not None for column in columns], np.bool_)
+    stored = columns[0].data_type.stored if columns else StoredType.LONG
+    dtype, nothing = (object, b"") if stored is StoredType.VAR else (np.int64 if stored.is_integer else np.float64, 0)
+    least, most = np.full(len(columns), nothing, dtype), np.full(len(columns), nothing, dtype)
+    for row in np.flatnonzero(known).tolist():
+        least[row], most[row] = columns[row].min_value, columns[row].max_value
+    return ColumnRanges(known, least, most)
 
 
 def _partitionings(recorded: Sequence[PartitionMetadata | None]) -> Partitionings | None:

@@ -7,10 +7,16 @@ import numpy as np
 import pytest
 from fake_segment import FakeSegment, fake_column
 
+from pinotpy.config.schema import Schema
 from pinotpy.data_types import DataType
 from pinotpy.errors import UnknownColumnError
+from pinotpy.pql.parser import parse_sql
 from pinotpy.query import segment_set
 from pinotpy.query.columns import ColumnMetas
+from pinotpy.query.compile import compile_query
+from pinotpy.query.context import QueryOptions
+from pinotpy.query.control import QueryControl
+from pinotpy.query.execute import execute
 from pinotpy.query.segment_set import SegmentSet
 
 
@@ -103,3 +109,42 @@ def test_packed_columns_are_decoded_for_a_query_and_not_in_the_set() -> None:
     assert read[1].tolist() == segments[1].column("a").meta.tolist() and read[0].tolist() != segments[0].column("a").meta.tolist()
     assert metas.addresses("a")[0] == read.ctypes.data
     assert whole.column("a").metas[0].tolist() == segments[0].column("a").meta.tolist()
+
+
+def test_ranges_are_those_of_the_columns_and_unknown_where_a_segment_does_not_know() -> None:
+    segments = [segment(number, 3 + number) for number in range(5)]
+    segments[3].column("b").min_value = None
+    whole = SegmentSet(segments)
+    for found, expected in ((whole, segments), (whole.take(np.array([3, 0])), [segments[3], segments[0]])):
+        for name in ("a", "b"):
+            ranges = found.ranges(name)
+            columns = [one.column(name) for one in expected]
+            assert ranges.known.tolist() == [column.min_value is not None for column in columns]
+            pairs = list(zip(ranges.least.tolist(), ranges.most.tolist(), strict=True))
+            assert [pair for pair, known in zip(pairs, ranges.known, strict=True) if known] == [
+                (column.min_value, column.max_value) for column in columns if column.min_value is not None
+            ]
+    texts = SegmentSet([segment(0, 4, extra=True), segment(1, 2, extra=True)]).ranges("c")
+    assert texts.least.tolist() == [b"x", b"x"] and texts.known.all()
+
+
+@pytest.mark.parametrize("dictionary", [True, False])
+@pytest.mark.parametrize("data_type", [DataType.LONG, DataType.DOUBLE, DataType.STRING])
+def test_segments_outside_of_a_range_are_left_out_and_no_others(dictionary: bool, data_type: DataType) -> None:
+    def stored(number: int) -> object:
+        return b"%03d" % number if data_type is DataType.STRING else float(number) if data_type is DataType.DOUBLE else number
+
+    columns = [[stored(10 * number + doc % 10) for doc in range(40)] for number in range(8)]
+    segments = [FakeSegment(f"s{i}", [fake_column("v", data_type, values, dictionary=dictionary)]) for i, values in enumerate(columns)]
+    schema = Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": [{"name": "v", "dataType": data_type.value}]})
+    for low, high in [(0, 9), (9, 10), (35, 52), (-5, -1), (80, 99), (79, 79), (25, 24), (-3, 200)]:
+        bounds = [f"'{max(n, 0):03d}'" if data_type is DataType.STRING else str(n) for n in (low, high)]
+        text = f"SELECT COUNT(*) FROM t WHERE v >= {bounds[0]} AND v <= {bounds[1]}"
+        first, last = (max(low, 0), max(high, 0)) if data_type is DataType.STRING else (low, high)
+        context = compile_query(parse_sql(text), schema, QueryOptions(), null_handling=False)
+        partial = execute(context, SegmentSet(segments), QueryControl())
+        counts = [sum(first <= int(value) <= last for value in values) for values in columns]
+        found = 0 if partial.rows is None else partial.rows.column(0)[0].as_py()
+        assert found == sum(counts), (low, high)
+        outside = sum(10 * number + 9 < first or 10 * number > last for number in range(8))
+        assert first > last or partial.statistics.num_segments_pruned == outside

@@ -23,9 +23,10 @@ from pinotpy.query.filter.pruning import BY_MIN_MAX, NOT_PRUNED, excluded_by
 from pinotpy.query.filter.text_match import matching_docs
 from pinotpy.query.filter.texts import dictionary_matches, raw_matches
 from pinotpy.query.predicate import FixedMembers, FixedRange, Leg, Nothing, NullTest, Test, TextSearch, TextTest, VarMembers, VarRange
-from pinotpy.segment.data_source import Column
+from pinotpy.query.segment_set import ColumnRanges
 
 Words = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 
 # Below this many ids a table by id is small whatever the share of them that pass.
 _LUT_SMALL: Final = 1 << 16
@@ -136,6 +137,10 @@ def resolve_leg(leg: Leg, metas: ColumnMetas, control: QueryControl, *, null_han
     else:
         resolved.rule = excluded_by(leg.test, leg.column, metas)
         excluded = resolved.rule != NOT_PRUNED
+        if leg.prunes and n > 1 and isinstance(leg.test, (FixedRange, VarRange)):
+            # Before any dictionary is looked at.
+            resolved.prune = _outside(leg.test, metas.segments.ranges(leg.column)) & ~excluded
+            excluded = excluded | resolved.prune
         resolved.mode[excluded] = LEG_NEVER
         encoded = np.flatnonzero((words[:, abi.M_CARDINALITY] >= 0) & ~excluded)
         raw = np.flatnonzero((words[:, abi.M_CARDINALITY] < 0) & ~excluded)
@@ -322,8 +327,12 @@ def _on_raw_values(resolved: ResolvedLeg, metas: ColumnMetas, words: Words, raw:
             resolved.function[raw], resolved.flags[raw] = filters.doc_flags.address, abi.I_LEG
             resolved.cost = 0.2
     if isinstance(test, (FixedRange, VarRange)):
-        for segment in raw.tolist():
-            _by_min_max(resolved, test, segment, metas.segments[segment].column(resolved.leg.column))
+        ranges = metas.segments.ranges(resolved.leg.column).take(raw)
+        outside = _outside(test, ranges)
+        resolved.mode[raw[outside]], resolved.prune[raw[outside]] = LEG_NEVER, True
+        if metas.column(resolved.leg.column).data_type not in (DataType.FLOAT, DataType.DOUBLE):
+            # Floats may hold NaN, which no range contains.
+            resolved.mode[raw[_inside(test, ranges)]] = LEG_ALWAYS
 
 
 def _range_words(test: FixedRange) -> Words:
@@ -332,19 +341,30 @@ def _range_words(test: FixedRange) -> Words:
     return np.array([test.low, test.high], np.float64).view(np.int64)
 
 
-def _by_min_max(resolved: ResolvedLeg, test: FixedRange | VarRange, segment: int, column: Column) -> None:
-    least, most = column.min_value, column.max_value
-    if least is None or most is None:
-        return
+def _outside(test: FixedRange | VarRange, ranges: ColumnRanges) -> Flags:
+    """Segments whose smallest and largest value say that none passes."""
     if isinstance(test, FixedRange):
-        assert not isinstance(least, bytes) and not isinstance(most, bytes)
-        outside, inside = most < test.low or least > test.high, test.low <= least and most <= test.high
+        beyond = (ranges.most < test.low) | (ranges.least > test.high)
     else:
-        assert isinstance(least, bytes) and isinstance(most, bytes)
-        outside = most < test.low or (test.end is not None and least >= test.end)
-        inside = test.low <= least and (test.end is None or most < test.end)
-    if outside:
-        resolved.mode[segment], resolved.prune[segment] = LEG_NEVER, True
-    elif inside and column.data_type not in (DataType.FLOAT, DataType.DOUBLE):
-        # Floats may hold NaN, which no range contains.
-        resolved.mode[segment] = LEG_ALWAYS
+        beyond = ranges.most < _object(test.low)
+        if test.end is not None:
+            beyond |= ranges.least >= _object(test.end)
+    return ranges.known & beyond.astype(np.bool_)
+
+
+def _inside(test: FixedRange | VarRange, ranges: ColumnRanges) -> Flags:
+    """Segments whose smallest and largest value pass."""
+    if isinstance(test, FixedRange):
+        within = (ranges.least >= test.low) & (ranges.most <= test.high)
+    else:
+        within = ranges.least >= _object(test.low)
+        if test.end is not None:
+            within &= ranges.most < _object(test.end)
+    return ranges.known & within.astype(np.bool_)
+
+
+def _object(value: bytes) -> NDArray[Any]:
+    # As plain bytes numpy would drop zero bytes at the end, and every end of a closed range has one.
+    one = np.empty(1, object)
+    one[0] = value
+    return one
