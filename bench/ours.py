@@ -29,6 +29,7 @@ from pinotpy.query.compile import compile_query
 from pinotpy.query.control import QueryControl
 from pinotpy.query.execute import execute
 from pinotpy.query.options import query_options
+from pinotpy.query.partial import PartialResult
 from pinotpy.query.reduce import reduce_partials
 from pinotpy.query.response import pql as pql_response
 from pinotpy.query.response import sql as sql_response
@@ -167,10 +168,11 @@ class OverHttp:
 class InProcess:
     """Compile, execute, reduce and write in this process: the engine without daemons, for a look at where time goes."""
 
-    def __init__(self, table: Table, directories: list[Path]) -> None:
+    def __init__(self, table: Table, directories: list[Path], threads: int = THREADS) -> None:
         self._schema = Schema.from_json(table.schema)
-        self._segments: list[ImmutableSegment] = [load_segment(directory) for directory in directories]
-        self._executor = ThreadPoolExecutor(THREADS)
+        self.segments: list[ImmutableSegment] = [load_segment(directory) for directory in directories]
+        self._executor = ThreadPoolExecutor(threads)
+        self._threads = threads
         # Kernels load on the first query otherwise.
         from pinotpy.query.execute import warm
 
@@ -181,7 +183,7 @@ class InProcess:
         statement = parse_pql(text) if pql else parse_sql(text)
         query_options_ = query_options(statement, "preserveType=true" if pql else options)
         context = compile_query(statement, self._schema, query_options_, null_handling=query_options_.enable_null_handling)
-        partial = execute(context, self._segments, QueryControl(), threads=THREADS, executor=self._executor)
+        partial = execute(context, self.segments, QueryControl(), threads=self._threads, executor=self._executor)
         reduced = reduce_partials(context, merge_partials(context, [partial]))
         show: Callable[..., dict[str, Any]] = pql_response.result_keys if pql else sql_response.result_keys
         keys = show(context, reduced)
@@ -191,7 +193,16 @@ class InProcess:
 
         return took_ms, json.loads(orjson.dumps(keys))
 
+    def execute_text(self, text: str) -> tuple[float, PartialResult]:
+        """Milliseconds of the server's part alone, and its result."""
+        statement = parse_sql(text)
+        options = query_options(statement)
+        context = compile_query(statement, self._schema, options, null_handling=options.enable_null_handling)
+        start = time.perf_counter()
+        partial = execute(context, self.segments, QueryControl(), threads=self._threads, executor=self._executor)
+        return (time.perf_counter() - start) * 1000, partial
+
     def close(self) -> None:
         self._executor.shutdown()
-        for segment in self._segments:
+        for segment in self.segments:
             segment.close()
