@@ -5,8 +5,9 @@ Measured on real daemons over four segments of 25,000 rows:
 start       seconds from launch to the ready line of each daemon (each alone, kernels warm in the page cache), and from
             the launch of a server with loaded data to its first full answer through a running broker
 memory      resident MiB of each idle daemon after its first queries
-latency     ms of a trivial query alone on one kept connection (p50, p99), with a new literal each time, by kind of query
-throughput  queries/s, p50 and p99 at 8 connections, and CPU µs of broker and of server for each query
+queries     by kind of trivial query, a new literal each time: answers/s, p50 and p99 at 1, 8 and 32 connections, and CPU µs of
+            broker, server and load generator for each query; the generator runs on the same cores
+first       answers/s of a group-by at 8 connections in the first second after the start, and in each second after it
 warmup      seconds of wall and CPU of `pinotpy warmup`, with an empty kernel cache (only with --cold) and with a full one
 """
 
@@ -38,13 +39,21 @@ from pinotpy.service.ports import free_port
 
 NUM_SEGMENTS = 4
 ROWS = 25_000
-CONNECTIONS = 8
+CONNECTIONS = (1, 8, 32)
+FIRST_SECONDS = 6
 QUERIES: dict[str, Callable[[int], str]] = {
     "count": lambda n: "SELECT COUNT(*) FROM ads",
     "filtered_count": lambda n: f"SELECT COUNT(*) FROM ads WHERE user_id = {n * 7919}",
     "group_by": lambda n: f"SELECT COUNT(*) FROM ads WHERE user_id < {n * 7919} AND user_id >= {max(0, n - 1000) * 7919} GROUP BY carrier TOP 10",
     "selection": lambda n: f"SELECT carrier, clicks FROM ads WHERE user_id = {n * 7919} LIMIT 10",
 }
+
+
+def measure_fixed(repetitions: int) -> dict[str, Any]:
+    """What `main` prints of queries, memory and starts; three rounds of three seconds from three repetitions on, else a quick look."""
+    rounds, seconds = (3, 3.0) if repetitions >= 3 else (1, 0.5)
+    with tempfile.TemporaryDirectory(prefix="pinotpy-fixed-") as scratch:
+        return _measure_cluster(Path(scratch), seconds, rounds, with_start=True, with_queries=True)
 
 
 def main() -> None:
@@ -91,6 +100,7 @@ def _measure_cluster(scratch: Path, seconds: float, rounds: int, *, with_start: 
         _fill(ControllerClient(controller.ready["url"]), scratch)
         if with_queries:
             _wait_for_all_rows(url)
+            result["first"] = _measure_first_seconds(url)
             result["queries"] = {name: _measure_query(url, text, seconds, rounds, broker.pid, server.pid) for name, text in QUERIES.items()}
         result["memory_mib"] = {name: round(daemon.rss_mib(), 1) for name, daemon in cluster.daemons.items()}
         result["memory_mib"]["sum"] = round(sum(result["memory_mib"].values()), 1)
@@ -119,31 +129,39 @@ def _requests(text: Callable[[int], str]) -> Iterator[bytes]:
     return (request_bytes("/query", {"pql": text(number)}) for number in itertools.count(int(time.time() * 1000) % 1_000_000))
 
 
-def _measure_query(url: str, text: Callable[[int], str], seconds: float, rounds: int, broker_pid: int, server_pid: int) -> dict[str, float]:
-    """The best of `rounds`, alone and under load taken in turn."""
-    alone: list[list[float]] = []
-    loaded: list[tuple[float, float, float, float, float]] = []
+def _measure_first_seconds(url: str) -> list[int]:
+    """Answers in the first second that the cluster is asked anything but a count, and in the seconds after it."""
+    requests = _requests(QUERIES["group_by"])
+    return [len(load(url, requests, 8, 1.0)[0]) for _ in range(FIRST_SECONDS)]
+
+
+def _measure_query(url: str, text: Callable[[int], str], seconds: float, rounds: int, broker_pid: int, server_pid: int) -> dict[str, dict[str, float]]:
+    """By number of connections, the best of `rounds` that take turns."""
+    runs: dict[int, list[dict[str, float]]] = {number: [] for number in CONNECTIONS}
     requests = _requests(text)
-    load(url, requests, CONNECTIONS, seconds / 2)
-    for _ in range(rounds):
-        alone.append(sorted(load(url, requests, 1, seconds / 2)[0]))
-        before = _cpu_s(broker_pid), _cpu_s(server_pid)
-        took_ms, passed_s = load(url, requests, CONNECTIONS, seconds)
-        after = _cpu_s(broker_pid), _cpu_s(server_pid)
+    load(url, requests, 8, seconds / 2)
+    for _, number in itertools.product(range(rounds), CONNECTIONS):
+        before = _cpu_s(broker_pid), _cpu_s(server_pid), time.process_time()
+        took_ms, passed_s = load(url, requests, number, seconds)
+        after = _cpu_s(broker_pid), _cpu_s(server_pid), time.process_time()
         took_ms.sort()
-        number = len(took_ms)
-        broker_us, server_us = ((b - a) / number * 1e6 for a, b in zip(before, after, strict=True))
-        loaded.append((number / passed_s, _quantile(took_ms, 0.5), _quantile(took_ms, 0.99), broker_us, server_us))
-    best = max(loaded)
-    return {
-        "alone_p50_ms": round(min(_quantile(one, 0.5) for one in alone), 3),
-        "alone_p99_ms": round(min(_quantile(one, 0.99) for one in alone), 3),
-        "queries_per_s": round(best[0]),
-        "p50_ms": round(best[1], 2),
-        "p99_ms": round(best[2], 2),
-        "broker_cpu_us": round(min(one[3] for one in loaded)),
-        "server_cpu_us": round(min(one[4] for one in loaded)),
-    }
+        broker_us, server_us, own_us = ((b - a) / len(took_ms) * 1e6 for a, b in zip(before, after, strict=True))
+        runs[number].append(
+            {
+                "queries_per_s": len(took_ms) / passed_s,
+                "p50_ms": _quantile(took_ms, 0.5),
+                "p99_ms": _quantile(took_ms, 0.99),
+                "broker_cpu_us": broker_us,
+                "server_cpu_us": server_us,
+                "generator_cpu_us": own_us,
+            }
+        )
+    return {str(number): _best(found) for number, found in runs.items()}
+
+
+def _best(runs: list[dict[str, float]]) -> dict[str, float]:
+    """The most answers, the least of everything else: other load only ever adds."""
+    return {name: round(max(run[name] for run in runs) if name == "queries_per_s" else min(run[name] for run in runs), 3) for name in runs[0]}
 
 
 def _restart_server(cluster: LocalCluster, url: str, rounds: int) -> float:

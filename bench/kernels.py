@@ -104,7 +104,7 @@ def measure_kernels(rows: int, repetitions: int, data_dir: Path) -> dict[str, An
 def stream_gb_per_s() -> float:
     """Gigabytes a second that one thread reads from memory: the best of eight passes of numpy's sum over 256 MiB of int64."""
     data = np.ones(STREAM_BYTES // 8, np.int64)
-    return STREAM_BYTES / min(_timed_ms(lambda: data.sum()) for _ in range(8)) / 1e6
+    return STREAM_BYTES / min(_timed_ms(data.sum) for _ in range(8)) / 1e6
 
 
 def column_bytes(engine: InProcess, name: str) -> int:

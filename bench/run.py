@@ -32,6 +32,7 @@ from typing import Any, Final
 
 from bench.build import measure_build
 from bench.disk import measure_disk
+from bench.fixed_costs import measure_fixed
 from bench.kernels import measure_kernels
 from bench.machine import commit_name, machine
 from bench.measure import geometric_means, measure, peers_of
@@ -129,6 +130,7 @@ RUNNERS: Final[dict[str, Callable[[str, argparse.Namespace], dict[str, Any]]]] =
     "startree": lambda name, a: measure_star_tree(a.rows, a.repetitions, a.data_dir),
     "segments": lambda name, a: measure_segments(a.rows, a.repetitions, a.data_dir),
     "build": lambda name, a: measure_build(a.rows, a.repetitions, a.data_dir),
+    "fixed": lambda name, a: measure_fixed(a.repetitions),
     "kernels": lambda name, a: measure_kernels(a.rows, a.repetitions, a.data_dir),
     "disk": lambda name, a: measure_disk(a.rows, a.data_dir),
 }
