@@ -7,7 +7,7 @@ ARGS ?=
 EXIT ?=
 N ?= 20000
 
-.PHONY: help install quickstart check test verify fuzz bench fmt docs clean
+.PHONY: help install quickstart check test verify fuzz bench bench-quoted fmt docs clean
 
 help: ## this menu
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,9 +43,16 @@ verify: check ## the full tier: chaos, fuzz, long simulations; ≤ 30 minutes
 fuzz: install ## N random queries against DuckDB, half over expressions: make fuzz N=200000
 	PINOTPY_FUZZ=$$(( $(N) / 2 )) $(BIN)/python -m pytest -n 2 -m "not full" tests/property -k "queries_equal or expressions_equal"
 
-bench: install ## speed against DuckDB over 10 M rows; writes bench/results/
+bench: install ## speed beside DuckDB, chdb and polars, 10 M rows: make bench ARGS='--suite own --rows 1000000'
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'
 	$(BIN)/python -m bench.run $(ARGS)
+
+bench-quoted: install ## every number of docs/performance.md, measured anew on a quiet machine; an hour or two
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'
+	$(BIN)/python -m bench.run --suite ssb,own,study,selective,disk --rows 10000000 --out bench/results/quoted-10m.json
+	$(BIN)/python -m bench.run --suite ssb,own,selective,startree --rows 50000000 --out bench/results/quoted-50m.json
+	$(BIN)/python -m bench.run --suite segments,build,fixed,kernels --rows 10000000 --out bench/results/quoted-others.json
+	$(BIN)/python -m bench.report
 
 fmt: install ## format and fix
 	$(BIN)/ruff format .

@@ -1,0 +1,100 @@
+"""Proves that docs/performance.md and its chart say what the kept results say, and that medians, ratios and means are those of the times."""
+
+from __future__ import annotations
+
+import math
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench import report
+from bench.chart import chart
+from bench.measure import measure
+from bench.peers import Peer
+from bench.suites import Query, Suite
+
+QUERIES = (
+    Query("fast", lambda rng: {"n": rng.random()}, "SELECT {n}", None),
+    Query("slow", lambda rng: {"n": rng.random()}, "SELECT {n}", None),
+    Query("left", lambda rng: {"n": rng.random()}, "SELECT {n}", None),
+)
+
+
+class _Clocked:
+    """Takes a fixed time for each query, and answers with the text it was asked."""
+
+    def __init__(self, engine: str, times_ms: dict[str, float]) -> None:
+        self.engine, self._times_ms = engine, times_ms
+        self.asked: list[str] = []
+
+    def ask_text(self, text: str, *, pql: bool = False, options: str = "") -> tuple[float, dict[str, Any]]:
+        self.asked.append(text)
+        return self._times_ms[QUERIES[(len(self.asked) - 1) % 3].name], {"resultTable": {"rows": [[text]]}}
+
+    def ask(self, suite: Suite, query: Query, parameters: dict[str, Any], *, trial: bool = False) -> tuple[float, list[list[Any]]]:
+        return self._times_ms[query.name], [[query.sql.format(**parameters)]]
+
+    def close(self) -> None: ...
+
+
+def _measured() -> dict[str, Any]:
+    suite = Suite("own", "requests", QUERIES, {"slow": 80.0}, left_out=("left",))
+    ours = _Clocked("pinotpy", {"fast": 1.0, "slow": 20.0, "left": 9.0})
+    peers: list[Any] = [
+        _Clocked("duckdb_varchar", {"fast": 4.0, "slow": 30.0, "left": 1.0}),
+        _Clocked("duckdb_enum", {"fast": 8.0, "slow": 10.0, "left": 1.0}),
+        _Clocked("chdb", {"fast": 9.0, "slow": 40.0, "left": 1.0}),
+    ]
+    return measure(suite, ours, peers, 3)
+
+
+def test_ratios_are_of_medians_and_the_better_variant_counts() -> None:
+    result = _measured()
+    fast, slow, left = result["queries"]
+    assert fast["ratio"] == {"duckdb": 4.0, "chdb": 9.0} and not fast["is_over_5_ms"]
+    assert slow["ratio"] == {"duckdb": 0.5, "chdb": 2.0} and slow["best_peer"] == "duckdb" and slow["is_over_5_ms"]
+    assert len(left["times_ms"]["pinotpy"]) == 3
+    assert result["geometric_mean"] == {"duckdb": round(math.sqrt(4.0 * 0.5), 3), "chdb": round(math.sqrt(9.0 * 2.0), 3)}
+    assert result["over_5_ms_below_0.7"] == {"slow": 0.5}
+    assert result["geometric_mean_pinot_elsewhere"] == 4.0
+
+
+def _result() -> dict[str, Any]:
+    suite = _measured()
+    return {
+        "commit": "0123456789ab", "machine": {"cpu": "A & B", "cores": 2, "python": "3.11"}, "versions": {"numpy": "2"}, "load_before": 0.1, "load_after": 0.2,
+        "rows": 10_000_000, "repetitions": 3, "path": "HTTP to answer", "suites": {"own": suite}, "geometric_mean": suite["geometric_mean"],
+    }  # fmt: skip
+
+
+def test_the_page_has_means_losses_and_every_query() -> None:
+    text = report.page(report.PAGE.read_text(), {"10m": _result()})
+    assert "| suite, 10m rows: geometric mean of peer's time over ours | duckdb ≥ 3×, chdb ≥ 3×, polars ≥ 1.5× | duckdb 1.41×, chdb 4.24× |" in text
+    assert "| suite, 10m rows: queries over 5 ms slower than 0.7× the best peer | 0 | 2 of 3 |" in text
+    assert "| 10m | own | slow | 0.50× duckdb | not explained yet |" in text
+    assert "| fast | 1.00 | 4.00 | 8.00 | 9.00 | 4.00× duckdb | 0.0 |" in text
+    assert report.page(text, {"10m": _result()}) == text
+
+
+def test_the_chart_is_xml_with_a_mark_for_every_peer_of_every_query() -> None:
+    drawn = ET.fromstring(chart(_result()))
+    marks = [element.text for element in drawn.iter("{http://www.w3.org/2000/svg}title")]
+    assert sorted(mark for mark in marks if mark and "×" in mark) == sorted(
+        ["fast: DuckDB 4.00×", "fast: chdb 9.00×", "slow: DuckDB 0.50×", "slow: chdb 2.00×", "left: DuckDB 0.11×", "left: chdb 0.11×"]
+    )
+    assert "prefers-color-scheme: dark" in "".join(drawn.itertext())
+
+
+def test_the_page_and_the_chart_are_those_of_the_kept_results() -> None:
+    results = report.read_results()
+    assert report.page(report.PAGE.read_text(), results) == report.PAGE.read_text(), "run python -m bench.report"
+    if "10m" in results:
+        assert chart(results["10m"]) == report.CHART.read_text()
+
+
+def test_a_peer_that_is_not_installed_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(SystemExit, match=r"chdb is not installed: pip install -e '\.\[bench\]'"):
+        Peer("chdb", "ads", 10, tmp_path)
