@@ -15,6 +15,7 @@ b"STRING_ARRAY" names pinotpy's type. Nulls appear only under null handling.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
+from operator import attrgetter
 from typing import Any, Final
 
 import orjson
@@ -45,13 +46,15 @@ class Statistics:
 
     def add(self, other: Statistics) -> None:
         """Merge `other` into this one."""
-        for name in STATISTICS:
-            mine, theirs = getattr(self, name), getattr(other, name)
-            setattr(self, name, mine or theirs if isinstance(mine, bool) else mine + theirs)
+        for name, theirs in zip(STATISTICS, _statistics_of(other), strict=True):
+            if theirs:  # most are 0
+                mine = getattr(self, name)
+                setattr(self, name, mine or theirs if isinstance(mine, bool) else mine + theirs)
 
 
 # Names of all counters, in order.
 STATISTICS: Final = tuple(item.name for item in fields(Statistics))
+_statistics_of: Final = attrgetter(*STATISTICS)
 # Given, so that Arrow does not look for its own in the environment for each answer.
 _IPC_OPTIONS: Final = pa.ipc.IpcWriteOptions()
 
@@ -79,7 +82,7 @@ class PartialResult:
         """MAGIC, u32 little-endian length of a JSON header, the header, then an Arrow IPC stream (absent if no rows)."""
         header = orjson.dumps(
             {
-                "statistics": {name: getattr(self.statistics, name) for name in STATISTICS},
+                "statistics": dict(zip(STATISTICS, _statistics_of(self.statistics), strict=True)),
                 "exceptions": [[e.code, e.message] for e in self.exceptions],
                 "missing": self.missing_segments,
                 "trace": self.trace,

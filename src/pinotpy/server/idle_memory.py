@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ctypes
 import logging
+import math
 import mmap
 import threading
 import time
@@ -25,6 +26,9 @@ GROWN_BYTES: Final = 64 << 20
 AFTER_S: Final = 2.0
 # After 2, 4, 8, 16 and 32 seconds without a heavy query.
 PASSES: Final = 5
+# Queries shorter than this are looked after once in an interval.
+SHORT_S: Final = 0.005
+LOOK_INTERVAL_S: Final = 1.0
 _STATM: Final = Path("/proc/self/statm")
 _PAGE_BYTES: Final = mmap.PAGESIZE
 
@@ -49,10 +53,17 @@ class IdleMemory:
         self._lock = threading.Lock()
         self._passes_left = 0
         self._is_running = False
+        self._looked_s = -math.inf
         self._used_bytes = self._own_bytes() or 0
 
-    def query_done(self) -> None:
-        """Have free memory given back, beginning in `after_s`, if queries took much of it."""
+    def query_done(self, took_s: float = math.inf) -> None:
+        """Have free memory given back, beginning in `after_s`, if queries took much of it. `took_s`: how long this one ran."""
+        if took_s < SHORT_S:
+            # Too short to take much; looking costs as much as a tenth of it, so one such query a second looks for all.
+            now_s = time.monotonic()
+            if now_s - self._looked_s < LOOK_INTERVAL_S:
+                return
+            self._looked_s = now_s
         if not self._has_grown():
             return
         with self._lock:

@@ -141,7 +141,7 @@ class QueryService:
         finally:
             with self._lock:
                 self._running.pop(key, None)
-            self._idle_memory.query_done()
+            self._idle_memory.query_done((self._clock.monotonic_ns() - start_ns) / 1e9)
         took_ms = (self._clock.monotonic_ns() - start_ns) / 1e6
         self._report(request, partial, took_ms)
         return partial

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gc
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from in_process import InProcessCluster
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.server import idle_memory
-from pinotpy.server.idle_memory import GROWN_BYTES, PASSES, IdleMemory, give_back_free_memory, own_memory_bytes
+from pinotpy.server.idle_memory import GROWN_BYTES, LOOK_INTERVAL_S, PASSES, IdleMemory, give_back_free_memory, own_memory_bytes
 
 WAIT_S = 20.0
 
@@ -141,10 +142,30 @@ def cluster(tmp_path: Path) -> Iterator[InProcessCluster]:
 def test_a_service_looks_after_every_query_also_one_that_failed(cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[IdleMemory] = []
 
-    def query_done(memory: IdleMemory) -> None:
+    def query_done(memory: IdleMemory, took_s: float) -> None:
+        assert 0 < took_s < 60
         looked.append(memory)
 
     monkeypatch.setattr(IdleMemory, "query_done", query_done)
     assert cluster.sql("SELECT COUNT(*) FROM t WHERE n > 5")["exceptions"] == [] and len(looked) == 1
     failed = cluster.sql("SELECT n, COUNT(*) FROM t GROUP BY n LIMIT 1")
     assert "result memory" in failed["exceptions"][0]["message"] and len(looked) == 2
+
+
+def test_short_queries_look_once_a_second_and_long_ones_always() -> None:
+    looks: list[int] = []
+
+    def own_bytes() -> int:
+        looks.append(1)
+        return 0
+
+    memory = IdleMemory(own_bytes, lambda: None)
+    looks.clear()
+    start_s = time.monotonic()
+    for _ in range(100):
+        memory.query_done(0.001)
+    assert len(looks) <= 1 + (time.monotonic() - start_s) / LOOK_INTERVAL_S
+    looks.clear()
+    for _ in range(10):
+        memory.query_done(1.0)
+    assert len(looks) == 10

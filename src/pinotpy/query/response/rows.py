@@ -7,7 +7,6 @@ turn; and only one piece's values exist as Python objects at a time.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 import orjson
@@ -32,13 +31,16 @@ def no_deadline() -> None:
 
 def json_rows(columns: Sequence[ResultColumn], shows: Sequence[Show], check: Check = no_deadline, arrange: Arrange = list) -> orjson.Fragment:
     """`columns`, all of one length, as the text of a JSON list of rows. Raises what `check` raises."""
-    whole = [replace(column, values=_in_one(column.values)) for column in columns]
+    whole = [ResultColumn(column.name, column.type, _in_one(column.values)) for column in columns]
     num_rows = len(whole[0].values) if whole else 0
     rows_max = max(1, int(PIECE_VALUES_MAX // max(1.0, sum(map(_values_per_row, whole)))))
     pieces = []
     for start in range(0, num_rows, rows_max):
         check()
-        parts = [show(replace(column, values=column.values.slice(start, rows_max))) for column, show in zip(whole, shows, strict=True)]
+        if num_rows <= rows_max:
+            parts = [show(column) for column, show in zip(whole, shows, strict=True)]
+        else:
+            parts = [show(ResultColumn(c.name, c.type, c.values.slice(start, rows_max))) for c, show in zip(whole, shows, strict=True)]
         pieces.append(orjson.dumps(arrange(zip(*parts, strict=True)), option=orjson.OPT_SERIALIZE_NUMPY)[1:-1])
     return orjson.Fragment(b"[" + b",".join(pieces) + b"]")
 
