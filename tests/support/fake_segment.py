@@ -194,7 +194,7 @@ class FakeSegment:
     """Columns of equal length under one name."""
 
     def __init__(self, name: str, columns: list[FakeColumn], table: str = "t") -> None:
-        self.name, self.table, self.crc = name, table, 0
+        self.name, self.table, self.crc, self.star_trees = name, table, 0, ()
         self._columns = {column.name: column for column in columns}
         self.num_docs = columns[0].num_docs
         assert all(column.num_docs == self.num_docs for column in columns)

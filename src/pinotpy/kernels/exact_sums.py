@@ -110,15 +110,12 @@ def _grow_spill(context: Any) -> Any:
 
 
 @njit(nogil=True)
-def spill(context: Any, group: int, slot: int, b: Any) -> Any:
-    """Add the double with bits `b` to the spill of (group, slot). Returns E_OK or E_MEMORY."""
+def _spill_entry(context: Any, group: int, slot: int, window: int) -> Any:
+    """(code, position of the entry's words) in the spill of (group, slot, window), made if it is new."""
     if context[G_SPILL_USED] * 2 >= context[G_SPILL_MASK]:
         code = _grow_spill(context)
         if code != E_OK:
-            return code
-    exponent = int64((b >> np.uint64(52)) & np.uint64(0x7FF))
-    fraction = int64(b & _FRACTION)
-    window = WINDOW_SPECIAL if exponent == 0x7FF else exponent // WINDOW
+            return code, int64(0)
     key = (group << 16 | slot << 8 | window) + 1
     mask = context[G_SPILL_MASK]
     entries = words(context[G_SPILL + V_ADDRESS], (mask + 1) * _SPILL_WORDS)
@@ -126,20 +123,43 @@ def spill(context: Any, group: int, slot: int, b: Any) -> Any:
     if entries[at] == 0:
         entries[at] = key
         context[G_SPILL_USED] += 1
+    return E_OK, at
+
+
+@njit(nogil=True)
+def spill(context: Any, group: int, slot: int, b: Any) -> Any:
+    """Add the double with bits `b` to the spill of (group, slot). Returns E_OK or E_MEMORY."""
+    exponent = int64((b >> np.uint64(52)) & np.uint64(0x7FF))
+    fraction = int64(b & _FRACTION)
+    window = WINDOW_SPECIAL if exponent == 0x7FF else exponent // WINDOW
     sign = int64(b) >> 63
     if window == WINDOW_SPECIAL:
-        entries[at + 1] |= NOT_A_NUMBER if fraction != 0 else (MINUS_INFINITY if sign else PLUS_INFINITY)
-        return E_OK
+        flag = NOT_A_NUMBER if fraction != 0 else (MINUS_INFINITY if sign else PLUS_INFINITY)
+        return spill_part(context, group, slot, window, flag, 0)
     if exponent == 0:
         exponent = 1  # subnormal: same unit, no implicit bit
     else:
         fraction |= int64(_IMPLICIT)
     places = exponent - (WINDOW * window - 1)
     m = (fraction ^ sign) - sign
-    low = uint64(entries[at + 1])
-    summed = low + uint64(m << places)
+    return spill_part(context, group, slot, window, m << places, m >> (64 - places))
+
+
+@njit(nogil=True)
+def spill_part(context: Any, group: int, slot: int, window: int, low: int, high: int) -> Any:
+    """Add a 128-bit integer in units of `window` (of WINDOW_SPECIAL: flags in `low`) to the spill of (group, slot). Returns
+    E_OK or E_MEMORY."""
+    code, at = _spill_entry(context, group, slot, window)
+    if code != E_OK:
+        return code
+    entries = words(context[G_SPILL + V_ADDRESS], (context[G_SPILL_MASK] + 1) * _SPILL_WORDS)
+    if window == WINDOW_SPECIAL:
+        entries[at + 1] |= low
+        return E_OK
+    before = uint64(entries[at + 1])
+    summed = before + uint64(low)
     entries[at + 1] = int64(summed)
-    entries[at + 2] += (m >> (64 - places)) + (1 if summed < low else 0)
+    entries[at + 2] += high + (1 if summed < before else 0)
     return E_OK
 
 

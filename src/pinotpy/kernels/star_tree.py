@@ -187,11 +187,13 @@ def _pushed(stack: Any, used: int, node: int) -> Any:
 
 @njit(nogil=True)
 def _walk(nodes: Any, needs: Any, tests: Any, spans: Any, runs: Any, count: int) -> Any:
-    # Append the runs of records of one tree to `runs`; gives (runs, their number).
-    last_needed = int64(-1)
+    # Append the runs of records of one tree to `runs`; gives (runs, their number, whether a test was left to the records).
+    last_needed, last_tested, left = int64(-1), int64(-1), False
     for dimension in range(len(needs)):
         if needs[dimension] != NEED_NOTHING:
             last_needed = dimension
+        if needs[dimension] == NEED_TESTS:
+            last_tested = dimension
     stack = np.empty(256, np.int64)
     stack[0] = 0
     used = int64(1)
@@ -201,6 +203,7 @@ def _walk(nodes: Any, needs: Any, tests: Any, spans: Any, runs: Any, count: int)
         level, first, last = int64(nodes[node + N_LEVEL]), int64(nodes[node + N_FIRST]), int64(nodes[node + N_LAST])
         decided = level > last_needed
         if decided or first == last:
+            left = left or level <= last_tested
             start = int64(nodes[node + N_AGGREGATED]) if decided else int64(nodes[node + N_START])
             end = start + 1 if decided else int64(nodes[node + N_END])
             if count == len(runs):
@@ -242,7 +245,7 @@ def _walk(nodes: Any, needs: Any, tests: Any, spans: Any, runs: Any, count: int)
             if _passes(tests, test, test_end, int64(nodes[child * NODE_WORDS + N_VALUE])):
                 stack = _pushed(stack, used, child)
                 used += 1
-    return runs, count
+    return runs, count, left
 
 
 @njit(cache=True, nogil=True)
@@ -255,17 +258,18 @@ def walk_trees(trees: Any, needs: Any, tests: Any, spans: Any, offsets: Any) -> 
         tests: int64[m, TEST_WORDS]; spans: int64[n, dimensions, 2], which of them a child on a dimension must pass.
         offsets: int64[n + 1], written.
 
-    Returns int64[runs, 2]: tree i has the runs [start, end) of rows offsets[i] … offsets[i + 1], in no order; a record is in
-    at most one of them.
+    Returns (runs, left): tree i has the runs [start, end) of rows offsets[i] … offsets[i + 1], in no order; a record is in at
+    most one of them. left: not all tests could choose children, some are left to be made on the records.
     """
     runs = np.empty((256, 2), np.int64)
-    count = int64(0)
+    count, left = int64(0), False
     offsets[0] = 0
     for i in range(len(trees)):
         nodes = view_i32(trees[i, 0], trees[i, 1] * NODE_WORDS)
-        runs, count = _walk(nodes, needs[i], tests, spans[i], runs, count)
+        runs, count, undecided = _walk(nodes, needs[i], tests, spans[i], runs, count)
+        left = left or undecided
         offsets[i + 1] = count
-    return runs[:count]
+    return runs[:count], left
 
 
 @njit(cache=True, nogil=True)

@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 
 from pinotpy.pql.ast import Dialect
+from pinotpy.query.combine import merge_partials
 from pinotpy.query.context import QueryContext, QueryKind
 from pinotpy.query.control import QueryControl
 from pinotpy.query.explain.plans import explain_segments
@@ -20,8 +21,10 @@ from pinotpy.query.operators.group_by import run_group_by
 from pinotpy.query.operators.segment_order import in_order_of_values
 from pinotpy.query.operators.selection import run_selection
 from pinotpy.query.partial import PartialResult, Statistics
+from pinotpy.query.plan import ScanPlan
 from pinotpy.query.scan import build_scan
 from pinotpy.query.segment_set import SegmentSet
+from pinotpy.query.star_tree.plans import plans_of
 from pinotpy.query.trace import stage
 from pinotpy.segment.data_source import Column, Segment
 from pinotpy.segment.global_ids.cache import GlobalDictionaries
@@ -66,11 +69,17 @@ def execute(
     allowed = threads if context.options.max_threads is None else min(threads, max(context.options.max_threads, 1))
 
     def run(some: Sequence[Segment]) -> PartialResult:
+        def scan(segments: SegmentSet, is_alone: bool) -> ScanPlan:
+            whole = is_whole and is_alone
+            return build_scan(context, segments, control, threads=allowed, executor=executor, dictionaries=dictionaries, is_whole=whole)
+
         with stage(control.trace, "PLAN") as planning:
-            plan = build_scan(context, some, control, threads=allowed, executor=executor, dictionaries=dictionaries, is_whole=is_whole)
-            planning.note(segmentsIn=len(some), segmentsOut=len(some) - plan.statistics.num_segments_pruned, threads=plan.num_threads)
+            plans = plans_of(context, SegmentSet.of(some), control, scan, threads=allowed, executor=executor, dictionaries=dictionaries, is_whole=is_whole)
+            pruned, used = sum(plan.statistics.num_segments_pruned for plan in plans), max(plan.num_threads for plan in plans)
+            planning.note(segmentsIn=len(some), segmentsOut=len(some) - pruned, threads=used)
         with stage(control.trace, context.kind.value) as operating:
-            partial = _OPERATORS[context.kind](plan)
+            partials = [_OPERATORS[context.kind](plan) for plan in plans]
+            partial = partials[0] if len(partials) == 1 else merge_partials(context, partials)
             docs, rows = partial.statistics.num_docs_scanned, 0 if partial.rows is None else partial.rows.num_rows
             operating.note(docsIn=docs, rowsOut=rows)
             operating.rest("COMBINE", rowsOut=rows)

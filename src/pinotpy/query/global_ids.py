@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from pinotpy.kernels import abi
 from pinotpy.segment.column import ImmutableColumn
 from pinotpy.segment.global_ids.dictionary import GlobalIds
+from pinotpy.segment.star_tree.reader import RecordColumn
 
 if TYPE_CHECKING:
     from pinotpy.query.plan import ScanPlan
@@ -49,7 +50,7 @@ def global_ids(plan: ScanPlan, column: str) -> ColumnIds | None:
     if len(used) == 1:
         return None  # nothing to put together
     columns = [plan.segments[segment].column(column) for segment in used.tolist()]
-    dictionaries = [found.dictionary for found in columns if isinstance(found, ImmutableColumn) and found.dictionary is not None]
+    dictionaries = [found.dictionary for found in columns if isinstance(found, ImmutableColumn | RecordColumn) and found.dictionary is not None]
     # Columns that are made for one query (virtual, computed, of later schemas) have no lasting dictionary.
     if len(dictionaries) < len(columns) or len({found.data_type for found in columns}) > 1:
         return None

@@ -62,6 +62,7 @@ from pinotpy.query.runner import run_threads
 from pinotpy.query.segment_set import SegmentSet
 from pinotpy.segment.data_source import Segment
 from pinotpy.segment.global_ids.cache import GlobalDictionaries
+from pinotpy.segment.star_tree.reader import StarTree
 
 _LENGTHS: Final = (abi.U_NUM_BEGIN, abi.U_NUM_FILTER, abi.U_NUM_SELECT, abi.U_NUM_END)
 _EXPANDS_MAX: Final = abi.NUM_SELECTIONS - 1
@@ -133,6 +134,11 @@ class ScanPlan:
     @property
     def num_units(self) -> int:
         return len(self.units)
+
+    @property
+    def pre_aggregated(self) -> bool:
+        """The segments are star-trees, their docs records that stand for several rows (query/star_tree/)."""
+        return len(self.segments) > 0 and isinstance(self.segments[0], StarTree)
 
     def unit_segment(self, unit: int) -> Segment:
         """The segment of a unit."""

@@ -61,7 +61,7 @@ def build_scan(
     if condition != EVERYWHERE and kept:
         tree = resolve_tree(condition, context, metas, control)
         facts = known(tree, len(kept), metas)
-        _count_pruned(statistics, facts)
+        count_pruned(statistics, facts)
         selects = ~facts.never & ~facts.prune
     if notes is not None:
         notes.resolved(metas, tree, facts, selects)
@@ -89,7 +89,7 @@ def build_scan(
         if notes is not None:
             notes.used(BY_LIST)
             notes.choices = access.choices
-    units, starts = _deal(units, threads if executor is not None else 1)
+    units, starts = deal(units, threads if executor is not None else 1)
     program = Instructions()
     if notes is not None:
         notes.dealt(units)
@@ -106,7 +106,7 @@ def build_scan(
         starts=starts,
         filter_program=program.assemble(len(units)),
         statistics=statistics,
-        emit_filter=_emit_filter,
+        emit_filter=emit_filter,
         match_all=len(program) == 0 and not units[:, abi.U_LIST].any() and int((units[:, abi.U_HIGH] - units[:, abi.U_LOW]).sum()) == asked.total_docs,
         executor=executor,
         keep_alive=keep_alive,
@@ -119,7 +119,7 @@ def build_scan(
     return narrow(plan, [leg.on_docs for leg in late], wanted=enough)
 
 
-def _count_pruned(statistics: Statistics, facts: Known) -> None:
+def count_pruned(statistics: Statistics, facts: Known) -> None:
     statistics.num_segments_pruned = int(facts.prune.sum())
     statistics.num_segments_pruned_by_bloom_filter = int((facts.rule == BY_BLOOM).sum())
     statistics.num_segments_pruned_by_partition = int((facts.rule == BY_PARTITION).sum())
@@ -156,7 +156,7 @@ def _clip_to_sorted(units: NDArray[np.int64], tree: Resolved) -> NDArray[np.int6
     return units[units[:, abi.U_LOW] < units[:, abi.U_HIGH]]
 
 
-def _deal(units: NDArray[np.int64], threads: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def deal(units: NDArray[np.int64], threads: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Contiguous slices of about equal numbers of docs; a unit at a border is cut. Gives units and starts (threads + 1)."""
     sizes = units[:, abi.U_HIGH] - units[:, abi.U_LOW]
     total = int(sizes.sum())
@@ -202,7 +202,7 @@ def _compute(tree: Resolved, units: NDArray[np.int64], metas: ColumnMetas, contr
     return sum(entries)
 
 
-def _emit_filter(condition: Filter, shape: Shape, register: int) -> None:
+def emit_filter(condition: Filter, shape: Shape, register: int) -> None:
     """Instructions of a FILTER (WHERE …): its legs over the selected docs, the outcome as flags in a register."""
     plan = shape.plan
     tree = resolve_tree(normal_form(condition, plan.context), plan.context, plan.metas, plan.control)

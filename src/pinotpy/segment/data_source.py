@@ -125,6 +125,11 @@ class Column(Protocol):
 class Segment(Protocol):
     """An immutable segment that is open for queries."""
 
+    @property
+    def star_trees(self) -> tuple[Any, ...]:
+        """Its star-trees (star_tree.reader.StarTree), in the order of the config."""
+        ...
+
     name: str
     table: str
     num_docs: int

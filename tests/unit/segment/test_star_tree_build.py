@@ -23,7 +23,7 @@ from pinotpy.segment.builder import build_segment_into
 from pinotpy.segment.directory import MemoryDirectory
 from pinotpy.segment.immutable import ImmutableSegment, open_segment
 from pinotpy.segment.star_tree.build import sorted_runs
-from pinotpy.segment.star_tree.reader import StarTree
+from pinotpy.segment.star_tree.reader import COUNT_COLUMN, StarTree, state_column
 
 STAR = "*"
 # Country, Browser, Locale, SUM__Impressions: the table of the manual.
@@ -70,6 +70,11 @@ def records_of(tree: StarTree) -> list[tuple[Any, ...]]:
     return list(zip(*([shown(column, int(i)) for i in column.ids()] for column in columns), strict=True))
 
 
+def part_of(tree: StarTree, kind: str, column: str, part: str) -> Any:
+    name = state_column(kind, column, part)
+    return tree.column(name) if tree.has_column(name) else None
+
+
 def raw(column: Any) -> list[Any]:
     return list(column.raw_values().tolist())
 
@@ -89,7 +94,7 @@ def example() -> ImmutableSegment:
 
 def test_the_worked_example_of_the_manual_has_its_27_records() -> None:
     tree = example().star_trees[0]
-    low = tree.state_column("sum", "Impressions", "low")
+    low = part_of(tree, "sum", "Impressions", "low")
     found = [(*record, total) for record, total in zip(records_of(tree), raw(low), strict=True)]
     wanted = [(*line.split()[:3], int(line.split()[3])) for line in EXAMPLE_RECORDS.split(",")]
     assert len(wanted) == 27 and sorted(found) == sorted(wanted)
@@ -99,7 +104,7 @@ def test_the_worked_example_of_the_manual_has_its_27_records() -> None:
 
 def test_the_worked_example_has_the_nodes_of_the_manual() -> None:
     tree = example().star_trees[0]
-    nodes, records, sums = tree.nodes, records_of(tree), raw(tree.state_column("sum", "Impressions", "low"))
+    nodes, records, sums = tree.nodes, records_of(tree), raw(part_of(tree, "sum", "Impressions", "low"))
 
     def drawn(node: int) -> Any:
         children = {}
@@ -194,16 +199,16 @@ def test_random_tables_have_the_records_of_a_recursive_builder(seed: int) -> Non
     expected = Recursive(rows, skipped, leaf_max)
     assert tree.metadata.num_nodes == expected.num_nodes
     found = records_of(tree)
-    order = sorted(range(len(found)), key=lambda i: [str(value) for value in found[i]] + [raw(tree.count_column())[i]])
+    order = sorted(range(len(found)), key=lambda i: [str(value) for value in found[i]] + [raw(tree.column(COUNT_COLUMN))[i]])
     wanted = sorted(expected.records, key=lambda record: [str(value) for value in record[0]] + [len(record[1])])
     assert [found[i] for i in order] == [key for key, _ in wanted]
-    counts, low, high = raw(tree.count_column()), tree.state_column("sum", "l", "low"), tree.state_column("sum", "l", "high")
+    counts, low, high = raw(tree.column(COUNT_COLUMN)), part_of(tree, "sum", "l", "low"), part_of(tree, "sum", "l", "high")
     docs = np.array(order)
     assert [counts[i] for i in order] == [len(numbers) for _, numbers in wanted]
     wide = [(h << 64) + (v % 2**64) for v, h in zip(raw(low), raw(high), strict=True)] if high is not None else raw(low)
     assert [wide[i] for i in order] == [sum(longs[n] for n in numbers) for _, numbers in wanted]
     for kind, column, values, pick in (("min", "x", doubles, min), ("max", "x", doubles, max), ("min", "l", longs, min)):
-        stored = raw(tree.state_column(kind, column, "value"))
+        stored = raw(part_of(tree, kind, column, "value"))
         assert [stored[i] for i in order] == [pick(values[n] for n in numbers) for _, numbers in wanted]
     assert [exact(tree, i) for i in order] == [exact_sum([doubles[n] for n in numbers]) for _, numbers in wanted]
     rows_of_records = np.repeat(np.arange(len(wanted)), [len(numbers) for _, numbers in wanted])
@@ -219,7 +224,7 @@ def expand(values: list[Any], weights: list[int]) -> list[Any]:
 
 def exact(tree: StarTree, doc: int) -> Any:
     """The sum of x as the broker would round it."""
-    low, high = (np.array([raw(tree.state_column("sum", "x", part))[doc]], np.int64) for part in ("low", "high"))
+    low, high = (np.array([raw(part_of(tree, "sum", "x", part))[doc]], np.int64) for part in ("low", "high"))
     spilled = tree.spilled("x")
     mine = spilled[spilled[:, 0] == doc]
     parts = (np.zeros(len(mine), np.int64), mine[:, 1], mine[:, 2], mine[:, 3])

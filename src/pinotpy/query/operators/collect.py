@@ -19,6 +19,7 @@ from pinotpy.kernels.result_context import G_SPILL_ARENA, ResultContext
 from pinotpy.query.operators.distributions import collect_distribution
 from pinotpy.query.operators.layout import Layout, state_columns, word_kinds
 from pinotpy.query.operators.sources import Sources
+from pinotpy.query.star_tree.sketches import collect_sketches
 
 Words = NDArray[np.int64]
 
@@ -62,6 +63,8 @@ def collect_states(
         if isinstance(entry.plan, SlotPlan):
             columns = next(slots)
             states.append(entry.function.merge(columns, groups, num_groups) if wide else columns)
+        elif sources.plan.pre_aggregated:
+            states.append(collect_sketches(sources.plan, entry, threads, groups, num_groups))
         else:
             rows_of_threads = [(thread.context, thread.units, thread.first) for thread in threads]
             states.append(collect_distribution(index, entry, entry.plan, rows_of_threads, groups, num_groups, sources))

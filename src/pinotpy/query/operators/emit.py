@@ -16,12 +16,16 @@ from pinotpy.query.operators.layout import AggregationLayout, Layout
 from pinotpy.query.operators.sources import Source, Sources, fetch_ids, fetch_nulls, fetch_values
 from pinotpy.query.plan import Shape
 from pinotpy.query.program import Instructions
+from pinotpy.query.star_tree.updates import emit_record_updates
 
 NO_REGISTER = -1
 
 
 def emit_updates(shape: Shape, layout: Layout, groups: int, sources: Sources) -> None:
     """Append the updates of all aggregations. `groups`: register of group numbers, NO_REGISTER for one group."""
+    if shape.plan.pre_aggregated:
+        emit_record_updates(shape, layout, groups)
+        return
     emitter = _Emitter(shape, groups, sources)
     shape.emit(updates.count_rows.address if groups >= 0 else updates.count_rows_single.address, groups)
     # Those that read the same stand together, so that registers can be given back after the last of them.
@@ -170,7 +174,7 @@ def emit_distribution_frame(shape: Shape, layout: Layout, num_groups: NDArray[np
         if not isinstance(entry.plan, DistributionPlan):
             continue
         cardinalities = np.zeros(shape.num_units, np.int64)
-        if num_groups is not None and isinstance(entry.source, Identifier) and shape.has_dictionary(entry.source.name):
+        if num_groups is not None and not shape.plan.pre_aggregated and isinstance(entry.source, Identifier) and shape.has_dictionary(entry.source.name):
             direct = shape.meta_word(entry.source.name, abi.M_CARDINALITY)
             docs = shape.plan.segments.docs[shape.segments]
             allowed = np.maximum(docs * distributions.DIRECT_PAIRS_PER_DOC, distributions.DIRECT_MAX)

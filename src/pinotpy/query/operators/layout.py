@@ -21,6 +21,7 @@ from pinotpy.pql.ast import Expression, Identifier, Literal, Star
 from pinotpy.query.context import Aggregation, QueryContext
 from pinotpy.query.plan import ScanPlan
 from pinotpy.query.result_types import argument_of, columns_in, is_strict, types_of
+from pinotpy.query.star_tree.sketches import num_rows, sketch_plan
 
 ROW_WORDS_MAX = 255  # spill keys have a byte for the word
 
@@ -73,7 +74,7 @@ def make_layout(plan: ScanPlan) -> Layout:
             function.check([argument], context.dialect)
         if source not in fits:
             fits[source] = _sum_fits_long(source, plan)
-        kept = function.plan(argument, sum_fits_long=fits[source])
+        kept = (sketch_plan(function) if plan.pre_aggregated else None) or function.plan(argument, sum_fits_long=fits[source])
         flagged = aggregation.filter is not None or (context.null_handling and function.null_aware and _may_be_null(source, plan))
         walks = not argument.single_value and function.name != "count"
         seen_word = 0
@@ -148,7 +149,7 @@ def projected_columns(context: QueryContext) -> tuple[str, ...]:
 def values_bound(plan: ScanPlan, layout: Layout, expanded: tuple[str, ...]) -> int:
     """At most so many values go to one group."""
     walked = {name for entry in layout.aggregations if entry.walks for name in columns_in(entry.source)}
-    docs = int((plan.units[:, abi.U_HIGH] - plan.units[:, abi.U_LOW]).sum())
+    docs = int((plan.units[:, abi.U_HIGH] - plan.units[:, abi.U_LOW]).sum()) if not plan.pre_aggregated else num_rows(plan.segments)
     for names in (walked, expanded):
         widest = [max((segment.column(name).max_values_per_doc for segment in plan.segments), default=1) for name in names]
         docs *= math.prod(widest) if names is expanded else max(widest, default=1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +22,8 @@ from pinotpy.segment.star_tree import metadata as names
 from pinotpy.segment.star_tree.metadata import StarTreeMetadata, StateMetadata
 from pinotpy.segment.star_tree.states import ranges
 
-COUNT_COLUMN = "$count"
+# No column of a schema begins like this.
+COUNT_COLUMN: Final = "$count"
 
 
 class StarTree:
@@ -30,7 +31,7 @@ class StarTree:
 
     - a dimension is a dictionary column with the dictionary of the segment's column; the id behind the last stands for a star;
     - a column with pre-aggregated states is known by type, number of values and extremes; it has no value a doc;
-    - `state_column` gives what kernels add up.
+    - COUNT_COLUMN (rows of each record) and the parts of states, named by `state_column`, are raw columns that kernels add up.
 
     Views keep the map alive; addresses are valid while the segment is held.
     """
@@ -48,6 +49,12 @@ class StarTree:
         self._buffers = buffers
         self._column = column
         self._columns: dict[str, Column] = {}
+        self._parts = {
+            state_column(state.kind, state.column, part): (f"{names.STATE}.{index}.{part}", state)
+            for index, state in enumerate(metadata.states)
+            for part in (names.LOW, names.HIGH, names.VALUE)
+            if f"{names.STATE}.{index}.{part}" in buffers
+        }
         self._states = {(state.kind, state.column): index for index, state in enumerate(metadata.states)}
         self._dimensions = {name: index for index, name in enumerate(metadata.dimensions)}
         self.nodes_address = buffers.address(names.NODES)
@@ -58,8 +65,15 @@ class StarTree:
         found: NDArray[np.int32] = self._buffers.view(names.NODES, np.int32).reshape(self.metadata.num_nodes, -1)
         return found
 
-    def has_state(self, kind: str, column: str) -> bool:
-        return (kind, column) in self._states
+    @property
+    def states(self) -> frozenset[tuple[str, str]]:
+        """(kind, column) of its states."""
+        return frozenset(self._states)
+
+    @property
+    def wide_columns(self) -> frozenset[str]:
+        """Columns whose sums have two words."""
+        return frozenset(column for kind, column in self._states if kind == names.SUM and state_column(kind, column, names.HIGH) in self._parts)
 
     def dimension(self, column: str) -> int:
         """Place of a column in the split order, -1 if it is not in it."""
@@ -71,7 +85,7 @@ class StarTree:
         return (*self.metadata.dimensions, *dict.fromkeys(state.column for state in self.metadata.states if state.column not in self._dimensions))
 
     def has_column(self, name: str) -> bool:
-        return name in self._dimensions or any(state.column == name for state in self.metadata.states)
+        return name in self._dimensions or name == COUNT_COLUMN or name in self._parts or any(state.column == name for state in self.metadata.states)
 
     def column(self, name: str) -> Column:
         found = self._columns.get(name)
@@ -82,6 +96,13 @@ class StarTree:
         return found
 
     def _open(self, name: str) -> Column:
+        if name == COUNT_COLUMN:
+            return RecordColumn(name, DataType.INT, self.num_docs, self._buffers.view(names.COUNT, np.int32), None)
+        if name in self._parts:
+            buffer, state = self._parts[name]
+            is_value = buffer.endswith(names.VALUE)
+            data_type, dtype = (state.data_type, state.data_type.stored.numpy) if is_value else (DataType.LONG, np.dtype("<i8"))
+            return RecordColumn(name, data_type, self.num_docs, self._buffers.view(buffer, dtype), None)
         base, index = self._column(name), self.dimension(name)
         if index < 0:
             return RecordColumn(name, base.data_type, self.num_docs, None, base)
@@ -89,19 +110,6 @@ class StarTree:
         return RecordColumn(name, base.data_type, self.num_docs, self._buffers.view(kind, id_dtype(base.cardinality + 1)), base)
 
     # --- states ------------------------------------------------------------------------------------------------------
-
-    def count_column(self) -> Column:
-        """Rows of each record, INT."""
-        return self._kept(COUNT_COLUMN, lambda: self._buffers.view(names.COUNT, np.int32))
-
-    def state_column(self, kind: str, column: str, part: str) -> Column | None:
-        """Part `low`, `high` (LONG) or `value` (the column's type) of a state as a raw column; None if it has no such part."""
-        buffer = f"{names.STATE}.{self._states[kind, column]}.{part}"
-        if buffer not in self._buffers:
-            return None
-        state = self.metadata.states[self._states[kind, column]]
-        dtype = state.data_type.stored.numpy if part == names.VALUE else np.int64
-        return self._kept(buffer, lambda: self._buffers.view(buffer, dtype), state.data_type if part == names.VALUE else DataType.LONG)
 
     def spilled(self, column: str) -> NDArray[np.int64]:
         """Parts of a sum of doubles outside the main window: int64[n, 4] of (doc, window, low, high), docs ascend."""
@@ -122,9 +130,10 @@ class StarTree:
         counts = self._buffers.view(f"{prefix}.{names.COUNTS}", np.uint32)[entries].astype(np.int64)
         return [pa.ListArray.from_arrays(ends, pa.array(values)), pa.ListArray.from_arrays(ends, pa.array(counts))]
 
-    def _kept(self, key: str, view: Callable[[], NDArray[Any]], data_type: DataType = DataType.INT) -> Column:
-        found = self._columns.get(key)
-        return found if found is not None else self._columns.setdefault(key, RecordColumn(key, data_type, self.num_docs, view(), None))
+
+def state_column(kind: str, column: str, part: str) -> str:
+    """Name of part `low`, `high` (LONG) or `value` (the column's type) of a state as a raw column of the records."""
+    return f"${kind}.{part} {column}"
 
 
 def sketch_dtype(state: StateMetadata) -> Any:
@@ -164,7 +173,9 @@ class RecordColumn:
             # Of the segment, not of the tree: sums are bounded by it.
             self.num_values = base.num_values
             if data is not None:
-                self.dictionary, self.cardinality = base.dictionary, base.cardinality
+                # What prunes segments prunes their trees.
+                self.dictionary, self.cardinality, self.partitioning = base.dictionary, base.cardinality, base.partitioning
+                words[abi.M_BLOOM], words[abi.M_BLOOM_BLOCKS] = base.meta[abi.M_BLOOM], base.meta[abi.M_BLOOM_BLOCKS]
                 words[abi.M_ENCODING], words[abi.M_CARDINALITY] = abi.ENC_DICT, base.cardinality
                 words[abi.M_DICTIONARY], words[abi.M_DICTIONARY_OFFSETS] = base.meta[abi.M_DICTIONARY], base.meta[abi.M_DICTIONARY_OFFSETS]
         words[abi.M_NUM_DOCS], words[abi.M_NUM_VALUES] = num_docs, num_docs if data is not None else self.num_values
