@@ -3,7 +3,8 @@
 An aggregation has two kinds of state:
 
  - while a thread scans, either **slots** (int64 words in the row of a group, changed by block functions; zero = nothing
-   seen) or a **distribution** (the distinct values of each group with their counts), see `SlotPlan`, `DistributionPlan`;
+   seen), a **distribution** (the distinct values of each group with their counts) or HyperLogLog **registers**, see
+   `SlotPlan`, `DistributionPlan`, `RegisterPlan`;
  - from then on **state columns**: Arrow columns with one row a group (`state_fields`). That is what threads, servers and
    the broker merge, and what travels. A null state means that nothing was seen.
 
@@ -137,7 +138,19 @@ class DistributionPlan:
     assemble: Callable[[NDArray[np.int64], pa.Array, NDArray[np.int64]], list[pa.Array]] | None = None
 
 
-Plan = Union[SlotPlan, DistributionPlan]
+@dataclass(frozen=True, slots=True)
+class RegisterPlan:
+    """HyperLogLog registers: 2^log2m a group, each the highest rank of its values' hashes (sketches/hyperloglog.py).
+
+    collect(rows, entries, num_rows): entry i says that state row rows[i] has register entries[i] >> 5 at least at rank
+        entries[i] & 31. Gives the state columns.
+    """
+
+    log2m: int
+    collect: Callable[[NDArray[np.int64], NDArray[np.int64], int], list[pa.Array]]
+
+
+Plan = Union[SlotPlan, DistributionPlan, RegisterPlan]
 
 
 @dataclass(frozen=True, slots=True)

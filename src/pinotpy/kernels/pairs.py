@@ -30,7 +30,7 @@ from pinotpy.kernels.abi import (
     inner,
     words,
 )
-from pinotpy.kernels.views import view_f32, view_f64, view_i32, view_i64
+from pinotpy.kernels.views import view_f32, view_f64, view_i32, view_i64, view_u8
 
 ENTRY_WORDS: Final = 2
 ROW_SHIFT: Final = 32
@@ -208,6 +208,18 @@ def warm() -> None:
     deal(entries, 1, starts[:-1].copy(), np.empty_like(entries))
     unite(entries, one.copy(), starts, 0, 2, sizes, one.copy())
     spread(entries, one, starts, 0, 2, sizes, one.copy(), one.copy(), one.copy())
+
+
+def bytes_at(address: int, count: int) -> NDArray[np.uint8]:
+    """The bytes at an address, copied."""
+    out = np.empty(count, np.uint8)
+    _copy_bytes(address, out)
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _copy_bytes(address: int, out: Any) -> None:
+    out[:] = view_u8(address, len(out))
 
 
 def meta_row(address: int) -> NDArray[np.int64]:

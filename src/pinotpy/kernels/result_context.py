@@ -49,12 +49,14 @@ G_SPILL_ARENA: Final = 32
 G_SCRATCH: Final = 35
 G_SETS: Final = 40  # then SET_WORDS words a distribution
 
-SET_WORDS: Final = 10
+SET_WORDS: Final = 13
 D_TABLE: Final = 0  # vector: a byte or a u32 for every (group, dict id) of the unit, zero between units
 D_ARENA: Final = 3  # vector: entries, see pairs.py
 D_FIRST: Final = 6  # words of the arena before the unit at hand
 D_COUNTS: Final = 7  # 1: how often a value was seen counts
 D_CARDINALITY: Final = 8  # dict ids a group where pairs are addressed directly, 0 where they are appended
+D_LOG2M: Final = 9  # of HyperLogLog registers
+D_REGISTERS: Final = 10  # vector: [arena row, registers …], see registers.py
 
 _VECTORS: Final = (G_TABLE, G_PAGES, G_KEYS, G_INDEX, G_KEY_BLOCK, G_SPILL, G_ARENA, G_UNITS, G_SPILL_ARENA, G_SCRATCH)
 SCRATCH_WORDS: Final = 4 * BLOCK
@@ -99,7 +101,7 @@ class ResultContext:
         self.words[G_ROW_WORDS] = row_words
         self.words[G_KEY_WORDS] = key_words
         self.address: int = self.words.ctypes.data
-        sets = [G_SETS + i * SET_WORDS + part for i in range(num_sets) for part in (D_TABLE, D_ARENA)]
+        sets = [G_SETS + i * SET_WORDS + part for i in range(num_sets) for part in (D_TABLE, D_ARENA, D_REGISTERS)]
         vectors = np.array([*_VECTORS, *sets], np.int64)
         self.close = weakref.finalize(self, _free, self.words, vectors, control)
 

@@ -13,7 +13,7 @@ from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.data_types import DataType
 from pinotpy.decimals import encode_decimal
-from pinotpy.kernels import doc_sets, global_groups, global_ids, merge, numbering, pairs, top_groups
+from pinotpy.kernels import doc_sets, global_groups, global_ids, merge, numbering, pairs, registers, top_groups
 from pinotpy.pql.parser import parse_pql, parse_sql
 from pinotpy.query.combine import merge_partials
 from pinotpy.query.compile import compile_query
@@ -98,6 +98,7 @@ def warm() -> None:
     merge.warm()
     global_ids.warm()
     pairs.warm()
+    registers.warm()
     global_groups.warm()
     top_groups.warm()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -111,6 +112,10 @@ class ImmutableColumn:
     @property
     def has_inverted_index(self) -> bool:
         return layout.INVERTED_OFFSETS in self._buffers
+
+    def derived(self, kind: str, compute: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+        """What is computed from this column alone, kept under the budget of decoded columns; `kind` names it."""
+        return DECODED.get((self._segment_id, self.name, kind), compute)
 
     def _raw_offsets(self) -> NDArray[np.int64]:
         offsets: NDArray[np.int64] = self._buffers.view(layout.FORWARD_OFFSETS, np.int64)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType
 from pinotpy.functions.sketches import hyperloglog
-from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, DistributionPlan, Groups, Parameter
+from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, DistributionPlan, Groups, Parameter, Plan, RegisterPlan
 
 
 class DistinctCountHll(AggregateFunction):
@@ -39,9 +39,11 @@ class DistinctCountHll(AggregateFunction):
     def state_fields(self, argument: Argument) -> list[pa.Field]:
         return hyperloglog.state_fields()
 
-    def plan(self, argument: Argument, *, sum_fits_long: bool) -> DistributionPlan:
+    def plan(self, argument: Argument, *, sum_fits_long: bool) -> Plan:
         data_type = argument.data_type
         assert data_type is not None
+        if data_type.is_text or (data_type.stored.is_fixed and data_type is not DataType.BOOLEAN):
+            return RegisterPlan(self.log2m, lambda rows, entries, num_rows: hyperloglog.states_of_entries(rows, entries, num_rows, self.log2m))
 
         def collect(rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int) -> list[pa.Array]:
             if data_type is DataType.BYTES:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pinotpy.data_types import DataType
 from pinotpy.functions.aggregate.distinctcounthll import DistinctCountHll
 from pinotpy.functions.sketches import hyperloglog
-from pinotpy.functions.spec import AggregateExample, Argument, DistributionPlan
+from pinotpy.functions.spec import AggregateExample, Argument, DistributionPlan, Plan
 
 _OFFSET = 129
 
@@ -30,7 +30,7 @@ class FastHll(DistinctCountHll):
         "fasthllmv": AggregateExample("FASTHLLMV(sightings)", 2),
     }
 
-    def plan(self, argument: Argument, *, sum_fits_long: bool) -> DistributionPlan:
+    def plan(self, argument: Argument, *, sum_fits_long: bool) -> Plan:
         def collect(rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int) -> list[pa.Array]:
             if argument.data_type is DataType.STRING:
                 values = _bytes_of_texts(values)

@@ -91,6 +91,11 @@ def states_of_values(rows: Rows, values: pa.Array, num_rows: int, data_type: Dat
     return _states(rows, register_entries(hash_values(values, data_type), log2m), _log2m_of_rows(rows, num_rows, log2m))
 
 
+def states_of_entries(rows: Rows, entries: NDArray[np.int64], num_rows: int, log2m: int) -> list[pa.Array]:
+    """State columns from (row, register << 5 | rank) pairs in any order."""
+    return _states(rows, entries, _log2m_of_rows(rows, num_rows, log2m))
+
+
 def _log2m_of_rows(rows: Rows, num_rows: int, log2m: int) -> NDArray[np.int8]:
     found = np.zeros(num_rows, np.int8)
     found[rows] = log2m

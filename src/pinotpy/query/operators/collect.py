@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType, StoredType
 from pinotpy.errors import QueryExecutionError
-from pinotpy.functions.spec import SlotPlan, Spilled
+from pinotpy.functions.spec import RegisterPlan, SlotPlan, Spilled
 from pinotpy.kernels import merge
 from pinotpy.kernels.exact_sums import UNIT_DOCS_MAX
 from pinotpy.kernels.result_context import G_SPILL_ARENA, ResultContext
 from pinotpy.query.operators.distributions import collect_distribution
 from pinotpy.query.operators.layout import Layout, state_columns, word_kinds
+from pinotpy.query.operators.registers import collect_registers
 from pinotpy.query.operators.sources import Sources
 from pinotpy.query.star_tree.sketches import collect_sketches
 
@@ -65,6 +66,9 @@ def collect_states(
             states.append(entry.function.merge(columns, groups, num_groups) if wide else columns)
         elif sources.plan.pre_aggregated:
             states.append(collect_sketches(sources.plan, entry, threads, groups, num_groups))
+        elif isinstance(entry.plan, RegisterPlan):
+            left = [(thread.context, len(thread.rows), thread.first) for thread in threads]
+            states.append(collect_registers(entry, entry.plan, left, groups, num_groups, grouped=key_words > 0))
         else:
             rows_of_threads = [(thread.context, thread.units, thread.first) for thread in threads]
             states.append(collect_distribution(index, entry, entry.plan, rows_of_threads, groups, num_groups, sources))

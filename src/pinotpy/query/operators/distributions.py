@@ -134,7 +134,7 @@ def _number_texts(plan: ScanPlan, threads: list[ThreadEntries], metas: Words, ke
     """Numbers for the dict ids of all units: (addresses of int32 numbers by dict id, by unit; the texts; metas)."""
     used = np.flatnonzero(metas)
     distinct, where = np.unique(metas[used], return_inverse=True)
-    dictionaries = [_dictionary(int(address)) for address in distinct]
+    dictionaries = [dictionary_at(int(address)) for address in distinct]
     if len(dictionaries) == 1:
         return np.empty(0, np.int64), dictionaries[0], np.zeros_like(metas)  # ids are numbers already
     num_entries = sum(len(thread.entries) for thread in threads)
@@ -173,7 +173,7 @@ def _number_entries(threads: list[ThreadEntries], dictionaries: Sequence[pa.Arra
     return encoded.dictionary
 
 
-def _dictionary(meta_address: int) -> pa.Array:
+def dictionary_at(meta_address: int) -> pa.Array:
     """The texts of a column's dictionary, in place."""
     meta = pairs.meta_row(meta_address)
     cardinality = int(meta[abi.M_CARDINALITY])

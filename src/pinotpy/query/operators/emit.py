@@ -8,10 +8,11 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from pinotpy.functions.spec import DistributionPlan, SlotPlan, Values
+from pinotpy.functions.spec import DistributionPlan, RegisterPlan, SlotPlan, Values
 from pinotpy.kernels import abi, distributions, fetch, updates, walk
 from pinotpy.pql.ast import Call, Expression, Identifier, Literal, Star
 from pinotpy.query.context import Filter
+from pinotpy.query.operators import registers
 from pinotpy.query.operators.layout import AggregationLayout, Layout
 from pinotpy.query.operators.sources import Source, Sources, fetch_ids, fetch_nulls, fetch_values
 from pinotpy.query.plan import Shape
@@ -71,6 +72,9 @@ class _Emitter:
             return
         assert entry.argument.data_type is not None
         source = None if isinstance(entry.source, Literal | Star) else self._source(entry)
+        if isinstance(entry.plan, RegisterPlan):
+            self._add_hashes(entry, source, skip)
+            return
         self.sources.note(index, self.shape, source)
         if source is not None and source.by_id:
             ids = self._hold("ids", entry.source, lambda: fetch_ids(self.shape, source))
@@ -97,17 +101,42 @@ class _Emitter:
                 inner.append(self._form(update.grouped, update.single), (own_groups, register, entry.first_word + update.word, NO_REGISTER))
         else:
             source = self._source(entry)
+            if isinstance(entry.plan, RegisterPlan):
+                self._walk_hashes(inner, entry, source, own_groups, entries, register)
+                self._walk_program(inner, column, lane_groups, entries, register, skip)
+                return
             self.sources.note(index, shape, source)
             inner.append(fetch.fetch_ids.address if source.by_id else fetch.fetch_values.address, (register, source.metas, entries + 1))
             add = distributions.add_ids.address if source.by_id else distributions.add_values.address
             doubles = int(entry.argument.data_type is not None and entry.argument.data_type.stored.is_floating)
             inner.append(add, (own_groups, register, entry.distribution, NO_REGISTER, doubles))
+        self._walk_program(inner, column, lane_groups, entries, register, skip)
+
+    def _walk_program(self, inner: Instructions, column: str, lane_groups: int, entries: int, register: int, skip: int) -> None:
+        shape = self.shape
         program = inner.assemble(shape.num_units)
         shape.plan.keep_alive.append(program)
         addresses = program.ctypes.data + np.arange(shape.num_units, dtype=np.int64) * program.strides[0]
         shape.emit(walk.walk.address, shape.meta(column), self.groups, lane_groups, entries, skip, addresses, len(inner))
         for own in (lane_groups, entries, register):
             shape.release(own)
+
+    def _add_hashes(self, entry: AggregationLayout, source: Source | None, skip: int) -> None:
+        add, further = registers.addition(self.shape, entry, source)
+        assert entry.argument.data_type is not None
+        stored = entry.argument.data_type.stored
+        if source is not None and not stored.is_fixed:
+            values = self._hold("ids", entry.source, lambda: fetch_ids(self.shape, source))
+        else:
+            values = self._values(entry, Values.DOUBLE if stored.is_floating else Values.LONG)
+        self.shape.emit(add, self.groups, values, entry.distribution, skip, *further)
+
+    def _walk_hashes(self, inner: Instructions, entry: AggregationLayout, source: Source, groups: int, entries: int, register: int) -> None:
+        add, further = registers.addition(self.shape, entry, source)
+        assert entry.argument.data_type is not None
+        fetched = fetch.fetch_values.address if entry.argument.data_type.stored.is_fixed else fetch.fetch_ids.address
+        inner.append(fetched, (register, source.metas, entries + 1))
+        inner.append(add, (groups, register, entry.distribution, NO_REGISTER, *further))
 
     def _form(self, grouped: int, single: int) -> int:
         return grouped if self.groups >= 0 else single
@@ -171,6 +200,8 @@ def literal_word(literal: Literal, kind: Values) -> int:
 def emit_distribution_frame(shape: Shape, layout: Layout, num_groups: NDArray[np.int64] | None) -> None:
     """Begin and end instructions of all distributions; `num_groups` per unit, None where groups are hashed."""
     for entry in layout.aggregations:
+        if isinstance(entry.plan, RegisterPlan):
+            registers.emit_frame(shape, entry, entry.plan, num_groups)
         if not isinstance(entry.plan, DistributionPlan):
             continue
         cardinalities = np.zeros(shape.num_units, np.int64)

@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pinotpy.errors import QueryExecutionError
-from pinotpy.functions.spec import AggregateFunction, Argument, DistributionPlan, Plan, SlotPlan, Word, aggregation_function
+from pinotpy.functions.spec import AggregateFunction, Argument, Plan, SlotPlan, Word, aggregation_function
 from pinotpy.kernels import abi, result_context
 from pinotpy.pql.ast import Expression, Identifier, Literal, Star
 from pinotpy.query.context import Aggregation, QueryContext
@@ -85,7 +85,6 @@ def make_layout(plan: ScanPlan) -> Layout:
         if isinstance(kept, SlotPlan):
             word += len(kept.words)
         else:
-            assert isinstance(kept, DistributionPlan)
             distribution = result_context.G_SETS + distributions * result_context.SET_WORDS
             distributions += 1
         entries.append(AggregationLayout(aggregation, function, argument, kept, seen_word, first_word, distribution, walks, flagged))

@@ -44,7 +44,7 @@ class _Emitter:
             temporary.append(docs)
             self._shape.emit(star_tree_updates.doc_ids.address, docs)
             self._shape.emit(distributions.add_values.address, self._groups, docs, entry.distribution, skip)
-        elif entry.plan.updates:
+        elif isinstance(entry.plan, SlotPlan) and entry.plan.updates:
             temporary += self._extremes(entry, entry.plan, skip) if entry.plan.words[0] is Word.GROW else self._sum(entry, entry.plan, skip)
         for register in temporary:
             self._shape.release(register)

@@ -20,7 +20,7 @@ from pinotpy.data_types import DataType as D
 from pinotpy.decimals import encode_decimal
 from pinotpy.errors import InvalidQueryError, QueryExecutionError
 from pinotpy.functions.sketches import hyperloglog
-from pinotpy.functions.spec import AggregateFunction, Argument, DistributionPlan, function_named
+from pinotpy.functions.spec import AggregateFunction, Argument, DistributionPlan, RegisterPlan, function_named
 
 MASK, M = 0xFFFFFFFF, 0x5BD1E995
 
@@ -115,10 +115,13 @@ def collected(function: AggregateFunction, data_type: D, groups: list[list[Any]]
     rows = [row for row, group in enumerate(groups) for _ in group]
     values = pa.array([value for group in groups for value in group], STORED.get(data_type, data_type.arrow))
     plan = function.plan(Argument(data_type), sum_fits_long=False)
-    assert isinstance(plan, DistributionPlan)
     order = np.random.default_rng(len(rows)).permutation(len(rows))
-    counts = np.ones(len(rows), np.int64)
-    states = plan.collect(np.array(rows, np.int64)[order], values.take(pa.array(order)), counts, len(groups))
+    numbers, shuffled = np.array(rows, np.int64)[order], values.take(pa.array(order))
+    if isinstance(plan, RegisterPlan):  # what a scan leaves, hashed by numpy
+        states = plan.collect(numbers, hyperloglog.register_entries(hyperloglog.hash_values(shuffled, data_type), plan.log2m), len(groups))
+    else:
+        assert isinstance(plan, DistributionPlan)
+        states = plan.collect(numbers, shuffled, np.ones(len(rows), np.int64), len(groups))
     assert [column.type for column in states] == [field.type for field in function.state_fields(Argument(data_type))]
     return states
 

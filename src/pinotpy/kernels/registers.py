@@ -1,0 +1,309 @@
+"""HyperLogLog registers: each the highest rank of its values' hashes (functions/sketches/hyperloglog.py says which hash).
+
+Where a unit's registers of all groups are few, they lie as bytes by (group, register), and the groups' registers go to
+D_REGISTERS when the unit ends, as rows of [arena row, registers …]; without groups they are kept from unit to unit instead.
+Else every value is appended to D_ARENA as an entry of pairs.py, with register << RANK_BITS | rank in the place of the value.
+
+    begin_registers   A0 word of the set in the context, A1 groups (0: appended), A2 log2m                         begin
+    add_hashed_ids    A0 groups or -1, A1 ids, A2 set, A3 flags of rows that do not count or -1, A4 address of
+                      uint32 hashes by dict id, A5 how many                                                        select
+    add_hashed_longs  the same with i64 values
+    add_hashed_doubles  the same with f64 values, A4 1: hashed as FLOAT
+    end_registers     A0 set                                                                                       end
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from numba import njit, uint32, uint64
+from numpy.typing import NDArray
+
+from pinotpy.kernels.abi import (
+    A0,
+    BLOCK,
+    E_OK,
+    INSTRUCTION_WORDS,
+    S_SCRATCH,
+    S_SELECTED,
+    S_USER,
+    STATE_WORDS,
+    block_function,
+    inner,
+    register_f64,
+    register_i64,
+    register_u8,
+    register_u32,
+    words,
+)
+from pinotpy.kernels.memory import V_ADDRESS, V_CAPACITY, V_USED, reserve, reserve_zeroed
+from pinotpy.kernels.pairs import ENTRY_WORDS, ROW_SHIFT
+from pinotpy.kernels.result_context import (
+    D_ARENA,
+    D_CARDINALITY,
+    D_FIRST,
+    D_LOG2M,
+    D_REGISTERS,
+    D_TABLE,
+    G_CONTROL,
+    G_KEY_WORDS,
+    G_NUM_GROUPS,
+    G_ROW_WORDS,
+    G_TABLE,
+    SET_WORDS,
+    context_of,
+    vector_at,
+)
+from pinotpy.kernels.views import view_u8, view_u32
+
+RANK_BITS: Final = 5
+_M: Final = np.uint32(0x5BD1E995)
+
+
+@njit(nogil=True, inline="always")
+def _set(state: Any, word: int) -> Any:
+    return words(state[S_USER] + word * 8, SET_WORDS)
+
+
+@inner
+def _row_words(log2m: int) -> Any:
+    return max(1, (1 << log2m) >> 3)
+
+
+# --- hashes ----------------------------------------------------------------------------------------------------------
+
+
+@inner
+def _mixed(word: Any) -> Any:
+    word = uint32(word * _M)
+    return uint32((word ^ (word >> uint32(24))) * _M)
+
+
+@inner
+def _finished(value: Any) -> Any:
+    value = uint32((value ^ (value >> uint32(13))) * _M)
+    return uint32(value ^ (value >> uint32(15)))
+
+
+@inner
+def _hash_word(word: Any) -> Any:
+    low, high = _mixed(uint32(word)), _mixed(uint32(word >> uint64(32)))
+    return _finished(uint32(uint32(low * _M) ^ high))
+
+
+@inner
+def _hash_longs(out: Any, values: Any) -> None:
+    for i in range(len(out)):
+        out[i] = _hash_word(uint64(values[i]))
+
+
+@inner
+def _hash_doubles(out: Any, values: Any) -> None:
+    for i in range(len(out)):
+        value = np.float64(np.nan) if np.isnan(values[i]) else values[i] + 0.0
+        out[i] = _hash_word(np.float64(value).view(np.uint64))
+
+
+@inner
+def _hash_floats(out: Any, values: Any) -> None:
+    for i in range(len(out)):
+        value = np.float32(np.nan) if np.isnan(values[i]) else np.float32(values[i] + 0.0)
+        # The 32 bits, with their sign.
+        out[i] = _hash_word(uint64(np.int64(np.float32(value).view(np.int32))))
+
+
+@inner
+def _gather(out: Any, hashes: Any, ids: Any) -> None:
+    for i in range(len(out)):
+        out[i] = hashes[ids[i]]
+
+
+@njit(cache=True, nogil=True)
+def hash_texts(offsets: Any, data: Any, out: Any) -> None:
+    """out (uint32) = the hashes of byte strings: int32 or int64 offsets[n + 1] into uint8 data. The bytes of an incomplete last word count
+    from the end and with their sign."""
+    for i in range(len(out)):
+        first, last = int(offsets[i]), int(offsets[i + 1])
+        length = last - first
+        value = uint32(np.int64(length) ^ np.int64(-1))
+        at = first
+        while at + 4 <= last:
+            word = uint32(data[at]) | (uint32(data[at + 1]) << uint32(8)) | (uint32(data[at + 2]) << uint32(16)) | (uint32(data[at + 3]) << uint32(24))
+            value = uint32(uint32(value * _M) ^ _mixed(uint32(word)))
+            at += 4
+        left = length & 3
+        for distance in range(left, 0, -1):
+            value = uint32(value ^ uint32(np.int64(np.int8(data[last - distance])) << np.int64(8 * (distance - 1))))
+        if left > 0:
+            value = uint32(value * _M)
+        out[i] = _finished(value)
+
+
+@inner
+def _entries(out: Any, hashes: Any, log2m: Any) -> None:
+    # The bit below the register's keeps the rank within 33 - log2m; the reference's guard is one more than that bit.
+    shift, guard = uint32(32 - log2m), uint32((1 << (log2m - 1)) + 1)
+    for i in range(len(out)):
+        guarded = uint32((hashes[i] << uint32(log2m)) | guard)
+        # A double's exponent is the place of the highest bit.
+        exponent = uint32(np.float64(guarded).view(np.uint64) >> uint64(52)) - uint32(1023)
+        out[i] = uint32((hashes[i] >> shift) << uint32(RANK_BITS)) | uint32(uint32(32) - exponent)
+
+
+# --- registers -------------------------------------------------------------------------------------------------------
+
+
+@inner
+def _raise(registers: Any, log2m: Any, groups: Any, single: bool, entries: Any, skip: Any, flagged: bool) -> None:
+    for i in range(len(entries)):
+        if flagged and skip[i] != 0:
+            continue
+        group = uint64(0) if single else uint64(groups[i])
+        at = (group << uint64(log2m)) + uint64(entries[i] >> uint32(RANK_BITS))
+        rank = np.uint8(entries[i] & uint32((1 << RANK_BITS) - 1))
+        registers[at] = max(registers[at], rank)
+
+
+@inner
+def _append(out: Any, groups: Any, single: bool, entries: Any, skip: Any, flagged: bool) -> Any:
+    at = uint64(0)
+    for i in range(len(entries)):
+        group = np.int64(0) if single else np.int64(groups[i])
+        out[at], out[at + uint64(1)] = (group << ROW_SHIFT) | 1, np.int64(entries[i])
+        at += uint64(ENTRY_WORDS) * (uint64(1) - uint64(skip[i])) if flagged else uint64(ENTRY_WORDS)
+    return np.int64(at)
+
+
+@inner
+def _update(state: Any, args: Any, hashes: Any, entries: Any) -> Any:
+    context, own, n = context_of(state), _set(state, args[A0 + 2]), state[S_SELECTED]
+    single, flagged = args[A0] < 0, args[A0 + 3] >= 0
+    groups = register_u32(state, 0 if single else args[A0])[:n]
+    skip = register_u8(state, args[A0 + 3] if flagged else 0)[:n]
+    _entries(entries, hashes, own[D_LOG2M])
+    if own[D_CARDINALITY] > 0:
+        registers = view_u8(own[D_TABLE + V_ADDRESS], own[D_TABLE + V_CAPACITY] * 8)
+        _raise(registers, own[D_LOG2M], groups, single, entries, skip, flagged)
+        return E_OK
+    code = reserve(context[G_CONTROL], vector_at(own, D_ARENA), (n + 1) * ENTRY_WORDS)
+    if code == E_OK:
+        out = words(own[D_ARENA + V_ADDRESS] + own[D_ARENA + V_USED] * 8, (n + 1) * ENTRY_WORDS)
+        own[D_ARENA + V_USED] += _append(out, groups, single, entries, skip, flagged)
+    return code
+
+
+@block_function
+def begin_registers(state_address: int, args_address: int) -> Any:
+    """Make room for the unit's registers."""
+    state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
+    context, own = context_of(state), _set(state, args[A0])
+    own[D_LOG2M], own[D_CARDINALITY], own[D_FIRST] = args[A0 + 2], args[A0 + 1], own[D_ARENA + V_USED]
+    if args[A0 + 1] == 0:
+        return E_OK
+    size_bytes = args[A0 + 1] << args[A0 + 2]
+    return reserve_zeroed(context[G_CONTROL], vector_at(own, D_TABLE), (size_bytes + 7) >> 3)
+
+
+@block_function
+def add_hashed_ids(state_address: int, args_address: int) -> Any:
+    """Bring the hashes of dict ids into the registers."""
+    state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
+    n = state[S_SELECTED]
+    hashes, entries = view_u32(state[S_SCRATCH], n), view_u32(state[S_SCRATCH] + BLOCK * 4, n)
+    _gather(hashes, view_u32(args[A0 + 4], args[A0 + 5]), register_u32(state, args[A0 + 1])[:n])
+    return _update(state, args, hashes, entries)
+
+
+@block_function
+def add_hashed_longs(state_address: int, args_address: int) -> Any:
+    """Bring i64 values into the registers."""
+    state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
+    n = state[S_SELECTED]
+    hashes, entries = view_u32(state[S_SCRATCH], n), view_u32(state[S_SCRATCH] + BLOCK * 4, n)
+    _hash_longs(hashes, register_i64(state, args[A0 + 1])[:n])
+    return _update(state, args, hashes, entries)
+
+
+@block_function
+def add_hashed_doubles(state_address: int, args_address: int) -> Any:
+    """Bring f64 values into the registers: −0.0 as 0.0, one NaN."""
+    state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
+    n = state[S_SELECTED]
+    hashes, entries = view_u32(state[S_SCRATCH], n), view_u32(state[S_SCRATCH] + BLOCK * 4, n)
+    values = register_f64(state, args[A0 + 1])[:n]
+    if args[A0 + 4] != 0:
+        _hash_floats(hashes, values)
+    else:
+        _hash_doubles(hashes, values)
+    return _update(state, args, hashes, entries)
+
+
+@inner
+def _leave_row(context: Any, own: Any, group: int) -> Any:
+    log2m = own[D_LOG2M]
+    width = _row_words(log2m)
+    code = reserve(context[G_CONTROL], vector_at(own, D_REGISTERS), width + 1)
+    if code != E_OK:
+        return code
+    out = words(own[D_REGISTERS + V_ADDRESS] + own[D_REGISTERS + V_USED] * 8, width + 1)
+    out[0] = words(context[G_TABLE + V_ADDRESS] + group * context[G_ROW_WORDS] * 8, 1)[0]
+    out[width] = 0
+    size = 1 << log2m
+    source = view_u8(own[D_TABLE + V_ADDRESS] + (group << log2m), size)
+    target = view_u8(own[D_REGISTERS + V_ADDRESS] + (own[D_REGISTERS + V_USED] + 1) * 8, size)
+    for i in range(size):
+        target[i] = source[i]
+        source[i] = 0
+    own[D_REGISTERS + V_USED] += width + 1
+    return E_OK
+
+
+@inner
+def _is_empty(own: Any, group: int) -> Any:
+    registers = view_u8(own[D_TABLE + V_ADDRESS] + (group << own[D_LOG2M]), 1 << own[D_LOG2M])
+    highest = np.uint8(0)
+    for i in range(len(registers)):
+        highest |= registers[i]
+    return highest == 0
+
+
+@block_function
+def end_registers(state_address: int, args_address: int) -> Any:
+    """Move the groups' registers to D_REGISTERS; word 0 of the groups' rows is their arena row now."""
+    state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
+    context, own = context_of(state), _set(state, args[A0])
+    if own[D_CARDINALITY] == 0:
+        entries = words(own[D_ARENA + V_ADDRESS] + own[D_FIRST] * 8, own[D_ARENA + V_USED] - own[D_FIRST])
+        for i in range(0, len(entries), ENTRY_WORDS):
+            row = words(context[G_TABLE + V_ADDRESS] + (entries[i] >> ROW_SHIFT) * context[G_ROW_WORDS] * 8, 1)[0]
+            entries[i] = (row << ROW_SHIFT) | 1
+        return E_OK
+    if context[G_KEY_WORDS] == 0:
+        return E_OK
+    for group in range(context[G_NUM_GROUPS]):
+        if not _is_empty(own, group):
+            code = _leave_row(context, own, group)
+            if code != E_OK:
+                return code
+    return E_OK
+
+
+@njit(cache=True, nogil=True)
+def merge_registers(rows: Any, groups: Any, out: Any) -> None:
+    """out[groups[r]] = the larger of each register and that of rows of [r, registers …].
+
+    Args:
+        rows: int64[n, 1 + register words]; groups: of every arena row; out: uint8[groups, registers].
+    """
+    for i in range(len(rows)):
+        target, source = out[groups[rows[i, 0]]], rows[i, 1:].view(np.uint8)
+        for k in range(len(target)):
+            target[k] = max(target[k], source[k])
+
+
+def warm() -> None:
+    """Compile for the argument types that queries use."""
+    one: NDArray[np.int64] = np.zeros(1, np.int64)
+    merge_registers(np.zeros((1, 2), np.int64), one, np.zeros((1, 8), np.uint8))
+    hash_texts(np.zeros(2, np.int32), np.zeros(1, np.uint8), np.zeros(1, np.uint32))

@@ -1,0 +1,117 @@
+"""HyperLogLog registers of a scan: which kernel hashes an argument, the hashes of dictionaries of text, and the state columns.
+
+Numbers are hashed as they come. Texts are hashed once a dictionary value; those of stored columns are kept beside the segment
+(segment/decoded_cache.py, under its budget).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pinotpy.data_types import StoredType
+from pinotpy.functions.spec import RegisterPlan
+from pinotpy.kernels import pairs, registers
+from pinotpy.kernels.memory import V_ADDRESS
+from pinotpy.kernels.result_context import D_ARENA, D_LOG2M, D_REGISTERS, D_TABLE
+from pinotpy.query.operators.distributions import dictionary_at
+from pinotpy.query.operators.layout import AggregationLayout
+from pinotpy.query.operators.sources import Source
+from pinotpy.query.plan import Shape
+from pinotpy.query.program import Word
+from pinotpy.segment.column import ImmutableColumn
+
+Words = NDArray[np.int64]
+
+# Registers of all groups of a unit may take so many bytes a doc (or REGISTERS_FREE altogether): above, values are appended.
+_BYTES_PER_DOC: Final = 4
+_REGISTERS_FREE: Final = 1 << 20
+_HASHES: Final = "hyperloglog.hashes"
+
+
+def addition(shape: Shape, entry: AggregationLayout, source: Source | None) -> tuple[int, tuple[Word, ...]]:
+    """The function that brings a register of values (of texts: ids) into the registers, and its arguments after the flags."""
+    assert entry.argument.data_type is not None
+    stored = entry.argument.data_type.stored
+    if stored is StoredType.VAR:
+        return registers.add_hashed_ids.address, _text_hashes(shape, entry, source)
+    if stored.is_floating:
+        return registers.add_hashed_doubles.address, (int(stored is StoredType.FLOAT),)
+    return registers.add_hashed_longs.address, ()
+
+
+def _text_hashes(shape: Shape, entry: AggregationLayout, source: Source | None) -> tuple[Word, ...]:
+    """Addresses of the hashes by dict id and how many there are, by unit of the shape."""
+    if source is None:  # a constant: its id is 0
+        hashes = _hashes(pa.array([str(getattr(entry.source, "value", "")).encode()], pa.binary()))
+        shape.plan.keep_alive.append(hashes)
+        return int(hashes.ctypes.data), len(hashes)
+    found: dict[int, NDArray[np.uint32]] = {}
+    for segment, meta in zip(shape.segments.tolist(), source.metas.tolist(), strict=True):
+        if segment not in found:
+            column = shape.plan.segments[segment].column(source.name)
+            if isinstance(column, ImmutableColumn):
+                found[segment] = column.derived(_HASHES, lambda meta=meta: _hashes(dictionary_at(meta)))  # type: ignore[misc]
+            else:
+                found[segment] = _hashes(dictionary_at(meta))
+    shape.plan.keep_alive.append(found)
+    of_units = [found[segment] for segment in shape.segments.tolist()]
+    return np.array([hashes.ctypes.data for hashes in of_units], np.int64), np.array([len(hashes) for hashes in of_units], np.int64)
+
+
+def _hashes(texts: pa.Array) -> NDArray[np.uint32]:
+    out = np.empty(len(texts), np.uint32)
+    if len(texts):
+        _, offsets, body = texts.buffers()
+        ends = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
+        data = np.frombuffer(body, np.uint8) if body is not None and body.size else np.zeros(1, np.uint8)
+        registers.hash_texts(ends, data, out)
+    return out
+
+
+def emit_frame(shape: Shape, entry: AggregationLayout, plan: RegisterPlan, num_groups: Words | None) -> None:
+    """Begin and end instructions; `num_groups` per unit, None where groups are hashed (their number is not known then)."""
+    direct = np.zeros(shape.num_units, np.int64)
+    if num_groups is not None:
+        docs = np.array([segment.num_docs for segment in shape.plan.segments], np.int64)[shape.segments]
+        fits = num_groups << plan.log2m <= np.maximum(docs * _BYTES_PER_DOC, _REGISTERS_FREE)
+        direct = np.where(fits | (num_groups == 1), num_groups, 0)
+    shape.begin(registers.begin_registers.address, entry.distribution, direct, plan.log2m)
+    shape.end(registers.end_registers.address, entry.distribution)
+
+
+def collect_registers(
+    entry: AggregationLayout, plan: RegisterPlan, threads: Sequence[tuple[Any, int, int]], groups: Words, num_groups: int, *, grouped: bool
+) -> list[pa.Array]:
+    """State columns.
+
+    Args:
+        threads: (result context, arena rows, number of the first row) of every thread.
+        groups: group of every row of all threads.
+    """
+    size = 1 << plan.log2m
+    rows, entries = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    dense: NDArray[np.uint8] | None = None
+    for context, num_rows, first in threads:
+        own = groups[first : first + num_rows]
+        if not grouped and num_rows and context.words[entry.distribution + D_LOG2M]:
+            # One group: its registers stayed where they were filled.
+            dense = np.zeros((1, size), np.uint8) if dense is None else dense
+            table = pairs.bytes_at(int(context.words[entry.distribution + D_TABLE + V_ADDRESS]), size)
+            np.maximum(dense[0], table, out=dense[0])
+        kept = context.vector(entry.distribution + D_REGISTERS)
+        if len(kept):
+            dense = np.zeros((num_groups, max(size, 8)), np.uint8) if dense is None else dense
+            registers.merge_registers(kept.reshape(-1, 1 + max(1, size >> 3)), own, dense)
+        appended = context.vector(entry.distribution + D_ARENA).reshape(-1, pairs.ENTRY_WORDS)
+        rows.append(own[appended[:, 0] >> pairs.ROW_SHIFT])
+        entries.append(appended[:, 1])
+    if dense is not None:
+        group, register = np.nonzero(dense)
+        rows.append(group)
+        entries.append((register << registers.RANK_BITS) | dense[group, register])
+    return plan.collect(np.concatenate(rows), np.concatenate(entries), num_groups)
