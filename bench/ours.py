@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import shutil
@@ -113,13 +114,18 @@ def _build_key(config: Config) -> str:
     return digest.hexdigest()
 
 
+@functools.cache
+def _compile_kernels() -> None:
+    """Once: kernels that are compiled for the first time would take longer than a daemon may need to start."""
+    subprocess.run([*PROGRAM, "warmup"], check=True, stdout=sys.stderr)
+
+
 class OverHttp:
     """A cluster of real daemons, one broker and one server, and a kept connection to the broker."""
 
     def __init__(self, scratch: Path) -> None:
         self._scratch = scratch
-        # Kernels that are compiled for the first time would take longer than a daemon may need to start.
-        subprocess.run([*PROGRAM, "warmup"], check=True, stdout=sys.stderr)
+        _compile_kernels()
         self.cluster = LocalCluster(scratch / "cluster")
         try:
             zookeeper = self.cluster.start("zookeeper", "start-zookeeper", "--zk-port", "0", "--data-dir", str(scratch / "zk"))

@@ -105,7 +105,7 @@ def _queries(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
         try:
             if isinstance(ours, OverHttp):
                 ours.load(table, directories, config=config)
-            peers = peers_of([engine for engine in arguments.peers.split(",") if engine], suite, arguments.rows, arguments.data_dir)
+            peers = peers_of(engines_of(arguments), suite, arguments.rows, arguments.data_dir)
             result = measure(suite, ours, peers, arguments.repetitions)
             result["peers"] = {peer.engine: peer.facts for peer in peers}
             return result
@@ -113,6 +113,11 @@ def _queries(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
             for peer in peers:
                 peer.close()
             ours.close()
+
+
+def engines_of(arguments: argparse.Namespace) -> list[str]:
+    """The peers that were asked for."""
+    return [engine for engine in arguments.peers.split(",") if engine]
 
 
 def _report(name: str, result: dict[str, Any]) -> None:
@@ -132,7 +137,7 @@ RUNNERS: Final[dict[str, Callable[[str, argparse.Namespace], dict[str, Any]]]] =
     "build": lambda name, a: measure_build(a.rows, a.repetitions, a.data_dir),
     "fixed": lambda name, a: measure_fixed(a.repetitions),
     "kernels": lambda name, a: measure_kernels(a.rows, a.repetitions, a.data_dir),
-    "disk": lambda name, a: measure_disk(a.rows, a.data_dir),
+    "disk": lambda name, a: measure_disk(a.rows, engines_of(a), a.data_dir),
 }
 
 

@@ -135,7 +135,12 @@ _CONFIG: Final[dict[str, Any]] = {
     "tableType": "OFFLINE",
     "segmentsConfig": {"timeColumnName": "lo_orderdate", "timeType": "DAYS", "replication": "1", "segmentPushType": "APPEND"},
     "tenants": {},
-    "tableIndexConfig": {"loadMode": "MMAP", "sortedColumn": ["lo_orderdate"], "noDictionaryColumns": ["lo_orderkey", "lo_extendedprice", "lo_revenue"]},
+    "tableIndexConfig": {
+        "loadMode": "MMAP",
+        "sortedColumn": ["lo_orderdate"],
+        "noDictionaryColumns": ["lo_orderkey", "lo_extendedprice", "lo_revenue"],
+        "noDictionaryConfig": {"lo_orderkey": "DELTA"},
+    },
     "metadata": {},
 }
 LINEORDER: Final = Table(

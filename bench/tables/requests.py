@@ -123,6 +123,7 @@ _CONFIG: Final[dict[str, Any]] = {
         "loadMode": "MMAP",
         "sortedColumn": ["day"],
         "noDictionaryColumns": ["session", "path", "latency", "size", "price", "ts"],
+        "noDictionaryConfig": {"ts": "DELTA"},
         "nullHandlingEnabled": True,
     },
     "metadata": {},
