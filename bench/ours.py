@@ -39,6 +39,13 @@ from pinotpy.segment.builder import build_segment
 from pinotpy.segment.immutable import ImmutableSegment, load_segment
 
 THREADS: Final = 2
+# Peers have no limits either: a query of a large run on a slow machine is measured, not refused.
+ROOMY: Final = {
+    "PINOTPY_BROKER_TIMEOUT_MS": "600000",
+    "PINOTPY_BROKER_MEMORY_MAX_BYTES": str(4 << 30),
+    "PINOTPY_SERVER_TIMEOUT_MS": "600000",
+    "PINOTPY_SERVER_QUERY_MEMORY_MAX_BYTES": str(8 << 30),
+}
 Config = dict[str, Any]
 
 
@@ -131,9 +138,9 @@ class OverHttp:
             zookeeper = self.cluster.start("zookeeper", "start-zookeeper", "--zk-port", "0", "--data-dir", str(scratch / "zk"))
             common = ("--zk-address", zookeeper.ready["address"], "--cluster-name", "Bench")
             controller = self.cluster.start("controller", "start-controller", *common, "--controller-port", "0", "--data-dir", str(scratch / "controller"))
-            broker = self.cluster.launch("broker", "start-broker", *common, "--broker-port", "0")
+            broker = self.cluster.launch("broker", "start-broker", *common, "--broker-port", "0", env=ROOMY)
             server = self.cluster.launch(
-                "server", "start-server", *common, "--server-port", "0", "--server-admin-port", "0", "--data-dir", str(scratch / "server")
+                "server", "start-server", *common, "--server-port", "0", "--server-admin-port", "0", "--data-dir", str(scratch / "server"), env=ROOMY
             )
             self.cluster.wait_ready(broker, server)
         except BaseException:
