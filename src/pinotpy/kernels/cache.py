@@ -28,6 +28,12 @@ _FOLDERS_KEPT: Final = 8
 _LOCATORS: Final = "pinotpy.kernels.cache_locator.KernelCacheLocator,UserProvidedCacheLocator"
 
 
+def imports() -> dict[str, set[str]]:
+    """The modules of kernels/, each with those of them that it imports, directly or not."""
+    files = sorted(file for file in KERNELS.glob("*.py") if file.stem != "__init__")
+    return {file.stem: {imported.stem for imported in _with_imported(file)} - {file.stem} for file in files}
+
+
 @cache
 def source_hash(file: Path) -> str:
     """Hash of a file of kernels/ and of the files that it imports from there, directly or not: 16 hex digits."""

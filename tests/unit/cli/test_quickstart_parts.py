@@ -36,11 +36,30 @@ def test_kernels_count_as_compiled_once_they_were(tmp_path: Path, monkeypatch: p
         monkeypatch.setenv(name, "")  # restored at the end: `prepare` sets it
     assert not compiled_kernels.are_compiled()
     monkeypatch.setattr("pinotpy.query.execute.warm", lambda: None)
+    monkeypatch.setattr(compiled_kernels, "_import_all", lambda processes: None)
     folder = compiled_kernels.compile_all()
     assert folder.parent == tmp_path and compiled_kernels.are_compiled()
     # Equal code elsewhere has byte code of its own.
     monkeypatch.setattr(compiled_kernels.pinotpy, "__file__", str(tmp_path / "pinotpy" / "__init__.py"))
     assert not compiled_kernels.are_compiled()
+
+
+def test_a_module_is_compiled_after_all_that_it_imports_and_what_others_wait_for_goes_first() -> None:
+    waiting = {"alone": set[str](), "groups": {"abi", "memory"}, "memory": {"abi"}, "abi": set[str]()}
+    done = set[str]()
+    assert compiled_kernels.take_ready(waiting, done) == "abi"
+    assert compiled_kernels.take_ready(waiting, done) == "alone"
+    assert compiled_kernels.take_ready(waiting, done) is None
+    done.add("abi")
+    assert compiled_kernels.take_ready(waiting, done) == "memory"
+    done |= {"alone", "memory"}
+    assert (compiled_kernels.take_ready(waiting, done), waiting) == ("groups", {})
+
+
+def test_imports_among_kernels_have_no_circle() -> None:
+    imports = compiled_kernels.cache.imports()
+    assert "abi" in imports["driver"]
+    assert not [(name, other) for name, imported in imports.items() for other in imported if name in imports[other]]
 
 
 def test_the_printed_command_can_be_typed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
