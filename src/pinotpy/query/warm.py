@@ -13,13 +13,14 @@ from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.data_types import DataType
 from pinotpy.decimals import encode_decimal
-from pinotpy.kernels import doc_sets, global_groups, global_ids, merge, numbering, pairs, registers, top_groups
+from pinotpy.kernels import doc_sets, global_groups, global_ids, merge, numbering, packing, pairs, registers, top_groups
 from pinotpy.pql.parser import parse_pql, parse_sql
 from pinotpy.query.combine import merge_partials
 from pinotpy.query.compile import compile_query
 from pinotpy.query.context import QueryOptions
 from pinotpy.query.control import QueryControl
 from pinotpy.query.execute import execute
+from pinotpy.query.operators import registers as hashes_of_texts
 from pinotpy.query.reduce import reduce_partials
 from pinotpy.segment.builder import build_segment_into
 from pinotpy.segment.directory import MemoryDirectory
@@ -42,6 +43,7 @@ _TEXT_SQL: Final = (
     "SELECT {t}, COUNT(*), DISTINCTCOUNT({t}) FROM warm WHERE {t} IN ('a', 'd') OR {t} > 'c' OR {t} LIKE 'a%' GROUP BY {t}, d ORDER BY {t}",
     "SELECT DISTINCT {t} FROM warm WHERE {t} = 'a' ORDER BY {t} LIMIT 3",
     "SELECT {t} FROM warm WHERE {t} IN ('a', 'd') AND ascending > 1 ORDER BY {t}, d LIMIT 2",
+    "SELECT COUNT(*) FROM warm WHERE {t} LIKE '%a' OR {t} LIKE '%b%' OR REGEXP_LIKE({t}, 'ab[0-9]')",
 )
 _PQL: Final = ("SELECT COUNT(*), SUM(raw_d) FROM warm WHERE mv = 2 GROUP BY mv TOP 5", "SELECT s, mv FROM warm LIMIT 2")
 
@@ -94,11 +96,15 @@ def warm() -> None:
     finally:
         for segment in segments:
             segment.close()
+    _warm_unpacking()
     numbering.warm()
     merge.warm()
     global_ids.warm()
     pairs.warm()
     registers.warm()
+    hashes_of_texts.warm()
+    some = np.zeros(1, np.int64)
+    pairs.bytes_at(some.ctypes.data, some.nbytes)
     global_groups.warm()
     top_groups.warm()
 
@@ -114,3 +120,10 @@ def _warm_doc_sets(metas: NDArray[np.int64]) -> None:
     doc_sets.add_ranges(metas, third, spans, ids, 0, 0.0, 0, 0.0, at)
     doc_sets.set_sizes(at, ids[:1], sizes)
     doc_sets.list_sets(at, ids[:1], np.zeros(2, np.int64), np.zeros(4, np.int32))
+
+
+def _warm_unpacking() -> None:
+    # As packed columns are mapped: read-only.
+    packed, ids = np.zeros(packing.packed_words(1, 1), np.uint32), np.zeros(1, np.uint32)
+    packed.flags.writeable = False
+    packing.unpack(packed, 1, 0, ids)

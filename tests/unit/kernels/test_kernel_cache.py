@@ -19,8 +19,9 @@ _OTHER = "from numba import njit\n\n\n@njit(cache=True)\ndef other():\n    retur
 _ASK = "from pinotpy.kernels.caller import ask; from pinotpy.kernels.other import other; print(ask(), other(), sum(ask.stats.cache_hits.values()))"
 
 
-def _ask(package: Path, compiled: Path) -> list[int]:
-    env = {**os.environ, "PYTHONPATH": str(package.parent), "PINOTPY_KERNEL_CACHE": str(compiled)}
+def _ask(package: Path, compiled: Path | None) -> list[int]:
+    env = {name: value for name, value in os.environ.items() if name not in ("HOME", "XDG_CACHE_HOME", "PINOTPY_KERNEL_CACHE")}
+    env |= {"PYTHONPATH": str(package.parent)} | ({} if compiled is None else {"PINOTPY_KERNEL_CACHE": str(compiled)})
     answer = subprocess.run([sys.executable, "-c", _ASK], env=env, capture_output=True, text=True, check=True, timeout=120)
     return [int(word) for word in answer.stdout.split()]
 
@@ -43,6 +44,20 @@ def test_an_edited_callee_is_never_answered_from_a_stale_cache(tmp_path: Path) -
     assert _ask(package, compiled) == [2, 5, 0]
     assert len(_folders(compiled, "caller")) == 2
     assert _folders(compiled, "other") == others and len(others) == 1
+
+
+def test_kernels_work_where_nothing_can_be_written(tmp_path: Path) -> None:
+    package = tmp_path / "pinotpy"
+    shutil.copytree(cache.KERNELS, package / "kernels", ignore=shutil.ignore_patterns("__pycache__"))
+    (package / "__init__.py").touch()
+    (package / "kernels" / "callee.py").write_text(_CALLEE.format(number=1))
+    (package / "kernels" / "caller.py").write_text(_CALLER)
+    (package / "kernels" / "other.py").write_text(_OTHER)
+    # A file where the folder would be: the superuser, who may write anywhere, cannot make it either.
+    (package / ".kernel-cache").touch()
+    assert _ask(package, None) == [1, 5, 0]
+    assert _ask(package, package / ".kernel-cache" / "named") == [1, 5, 0]
+    assert (package / ".kernel-cache").stat().st_size == 0 and not list(package.rglob("*.nbi"))
 
 
 def test_the_hash_of_a_file_covers_what_it_imports_and_nothing_else() -> None:

@@ -78,6 +78,7 @@ def text_flags(texts: pa.Array, pattern: TextPattern) -> NDArray[np.uint8]:
         return pattern.matches(texts).view(np.uint8)
     found = np.empty(len(texts), np.uint8)
     starts = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
+    starts.flags.writeable = False  # one type for the kernel, whoever owns the memory
     count = flag_like(body.address, starts, *pieces.words(), found)
     if pieces.is_all or count == 0:
         return found

@@ -69,8 +69,14 @@ def _hashes(texts: pa.Array) -> NDArray[np.uint32]:
         _, offsets, body = texts.buffers()
         ends = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
         data = np.frombuffer(body, np.uint8) if body is not None and body.size else np.zeros(1, np.uint8)
+        ends.flags.writeable = data.flags.writeable = False  # one type for the kernel, whoever owns the memory
         registers.hash_texts(ends, data, out)
     return out
+
+
+def warm() -> None:
+    """Compile what hashes texts."""
+    _hashes(pa.array([b"a"], pa.binary()))
 
 
 def emit_frame(shape: Shape, entry: AggregationLayout, plan: RegisterPlan, num_groups: Words | None) -> None:
