@@ -180,6 +180,10 @@ def deal(units: NDArray[np.int64], threads: int) -> tuple[NDArray[np.int64], NDA
 
 def _compute(tree: Resolved, units: NDArray[np.int64], metas: ColumnMetas, control: QueryControl, threads: int, executor: Executor | None) -> int:
     """Let the legs that need Python compute their flags, a segment a job; gives the number of values read."""
+    needed: list[ResolvedLeg | ComputedLeg] = []
+    each_leg(tree, lambda leg: needed.append(leg) if isinstance(leg, ComputedLeg) or leg.computed.any() else None)
+    if not needed:
+        return 0
     entries: list[int] = []
     ranges: dict[int, tuple[int, int]] = {}
     for segment, low, high, listed in units[:, [abi.U_SEGMENT, abi.U_LOW, abi.U_HIGH, abi.U_LIST]].tolist():
@@ -188,16 +192,10 @@ def _compute(tree: Resolved, units: NDArray[np.int64], metas: ColumnMetas, contr
         known_first, known_end = ranges.get(segment, (first, end))
         ranges[segment] = min(first, known_first), max(end, known_end)
 
-    jobs: list[Callable[[], None]] = []
-
-    def visit(leg: ResolvedLeg | ComputedLeg) -> None:
-        if isinstance(leg, ComputedLeg) or leg.computed.any():
-            jobs.extend(partial(run, leg, segment, first, end) for segment, (first, end) in ranges.items())
-
     def run(leg: ResolvedLeg | ComputedLeg, segment: int, first: int, end: int) -> None:
         entries.append(leg.compute(segment, metas, control, first, end))
 
-    each_leg(tree, visit)
+    jobs: list[Callable[[], None]] = [partial(run, leg, segment, first, end) for leg in needed for segment, (first, end) in ranges.items()]
     run_jobs(jobs, threads=threads, executor=executor)
     return sum(entries)
 
