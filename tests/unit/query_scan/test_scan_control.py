@@ -16,7 +16,7 @@ from pinotpy.errors import MemoryLimitError, QueryCancelledError, QueryTimeoutEr
 from pinotpy.kernels import abi
 from pinotpy.pql.ast import Call, Dialect, Identifier, Literal
 from pinotpy.query import runner, scan
-from pinotpy.query.context import Bound, ColumnRef, Comparison, ExpressionPredicate, OrderBy, OutputColumn, Predicate, QueryContext, QueryKind
+from pinotpy.query.context import Bound, ColumnRef, Comparison, ExpressionPredicate, Or, OrderBy, OutputColumn, Predicate, QueryContext, QueryKind
 from pinotpy.query.control import MEMORY_SETTING, QueryControl
 from pinotpy.query.execute import execute
 
@@ -102,8 +102,10 @@ def test_memory_is_limited_and_the_setting_named(segments: list[FakeSegment]) ->
 def test_stages_in_python_look_at_the_control_as_well(segments: list[FakeSegment]) -> None:
     control = QueryControl()
     control.cancel()
-    column_to_column = ExpressionPredicate(Call("greater_than", (Identifier("a"), Call("plus", (Identifier("a"), Literal(1, "1"))))))
-    context = QueryContext(Dialect.SQL, QueryKind.SELECTION, "t", (OutputColumn("a", Identifier("a")),), filter=column_to_column, columns=REFS)
+    # Texts: no kernel compares them, and under OR they are compared before the scan.
+    texts = [Call("concat", (Identifier("a"), Literal(text, text, True))) for text in ("x", "y")]
+    either = Or((ExpressionPredicate(Call("equals", tuple(texts))), CONDITION))
+    context = QueryContext(Dialect.SQL, QueryKind.SELECTION, "t", (OutputColumn("a", Identifier("a")),), filter=either, columns=REFS)
     with pytest.raises(QueryCancelledError):
         scan.build_scan(context, segments, control)
 
