@@ -127,6 +127,26 @@ class BloomFilterConfig(Document):
     load_on_heap: Truth = Field(False, description="Accepted; filters are always mapped.")
 
 
+def _none_is_empty(value: Any) -> Any:
+    return () if value is None else value
+
+
+Texts = Annotated[tuple[Text, ...], BeforeValidator(_none_is_empty)]
+
+
+class JsonIndexConfig(Document):
+    """What of the documents a JSON index holds."""
+
+    max_levels: WholeNumber = Field(-1, ge=-1, description="Levels of objects and arrays that are indexed; -1 or 0 = all.")
+    exclude_array: Truth = Field(False, description="Leave arrays out.")
+    disable_cross_array_unnest: Truth = Field(False, description="Arrays beside each other are not combined.")
+    include_paths: Texts = Field((), description="Only these paths and what lies below, such as $.a.b.")
+    exclude_paths: Texts = Field((), description="Paths that are left out.")
+    exclude_fields: Texts = Field((), description="Keys that are left out wherever they stand.")
+    max_value_length: WholeNumber = Field(0, ge=0, description="Longer values are indexed as $SKIPPED$; 0 = no limit.")
+    skip_invalid_json: Truth = Field(False, description="Accepted; text that is no JSON has nothing to match.")
+
+
 class FieldConfig(Document):
     """Encoding and indexes of one column."""
 
@@ -191,7 +211,7 @@ class TableIndexConfig(Document):
     range_index_columns: Columns = Field((), description="Columns with a range index.")
     range_index_version: WholeNumber = Field(2, ge=1, le=2, description="Accepted; there is one range index.")
     json_index_columns: Columns = Field((), description="JSON or STRING columns with a JSON index.")
-    json_index_configs: dict[str, dict[str, Any]] | None = Field(None, description="Column → settings of its JSON index.")
+    json_index_configs: dict[str, JsonIndexConfig] | None = Field(None, description="Column → settings of its JSON index.")
     on_heap_dictionary_columns: Columns = Field((), description="Accepted; dictionaries are always mapped.")
     var_length_dictionary_columns: Columns = Field((), description="Accepted; text dictionaries are always of variable length.")
     auto_generated_inverted_index: Truth = Field(False, description="Accepted; inverted indexes are those that are named.")

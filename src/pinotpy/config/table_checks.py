@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from pinotpy.config.document import Document, child_path, collect, describe, name_fault
-from pinotpy.config.indexing import STAR_TREE_FUNCTIONS, BloomFilterConfig, DictIdEncoding, EncodingType
+from pinotpy.config.indexing import STAR_TREE_FUNCTIONS, BloomFilterConfig, DictIdEncoding, EncodingType, JsonIndexConfig
 from pinotpy.data_types import DataType, FieldType, StoredType
 from pinotpy.errors import Fault
 from pinotpy.names import TableType, check_table_name, split_table_name
@@ -34,7 +34,7 @@ _COLUMN_LISTS: Final = {
     "varLengthDictionaryColumns": "var_length_dictionary_columns",
 }
 # Indexes of fieldConfigList[].indexes whose settings are checked.
-_INDEX_MODELS: Final[dict[str, type[Document]]] = {"BLOOM": BloomFilterConfig}
+_INDEX_MODELS: Final[dict[str, type[Document]]] = {"BLOOM": BloomFilterConfig, "JSON": JsonIndexConfig}
 _COLUMN_MAPS: Final = {"noDictionaryConfig": "no_dictionary_config", "bloomFilterConfigs": "bloom_filter_configs", "jsonIndexConfigs": "json_index_configs"}
 
 

@@ -6,7 +6,7 @@ operators have the names below. The dialect's spelling rules live in its parser;
 names lives in printer.py.
 
 Operators: plus minus times divide mod; equals not_equals greater_than greater_than_or_equal less_than less_than_or_equal;
-and or not; between not_between in not_in; like not_like regexp_like text_match; is_null is_not_null is_true is_not_true
+and or not; between not_between in not_in; like not_like regexp_like text_match json_match; is_null is_not_null is_true is_not_true
 is_false is_not_false; case; cast. `count(*)` has the one argument Star().
 """
 

@@ -33,6 +33,7 @@ KEYWORDS = frozenset(
         "OR",
         "REGEXP_LIKE",
         "TEXT_MATCH",
+        "JSON_MATCH",
         "ORDER",
         "SELECT",
         "TOP",
@@ -41,9 +42,11 @@ KEYWORDS = frozenset(
     ]
 )
 _INFIX = frozenset({"plus", "minus", "times", "divide", "mod", "concat"})
-_CONDITIONS = frozenset({"and", "or", "not", "in", "not_in", "between", "is_null", "is_not_null", "regexp_like", "text_match", *COMPARISONS.values()})
+_CONDITIONS = frozenset(
+    {"and", "or", "not", "in", "not_in", "between", "is_null", "is_not_null", "regexp_like", "text_match", "json_match", *COMPARISONS.values()}
+)
 _LOGIC = frozenset({"and", "or", "not", "in", "not_in", "between", "is_null", "is_not_null"})
-_MATCHES = {"REGEXP_LIKE": "regexp_like", "TEXT_MATCH": "text_match"}
+_MATCHES = {"REGEXP_LIKE": "regexp_like", "TEXT_MATCH": "text_match", "JSON_MATCH": "json_match"}
 
 
 class PqlExpressionParser(ExpressionParser):
@@ -132,7 +135,7 @@ class PqlExpressionParser(ExpressionParser):
         return Call(canonical or name.value.lower(), tuple(args), position=cursor.position(name))
 
     def _match(self, name: str) -> Expression:
-        """REGEXP_LIKE(expression, 'pattern') and TEXT_MATCH(expression, 'query')."""
+        """REGEXP_LIKE(expression, 'pattern') TEXT_MATCH(expression, 'query') and JSON_MATCH(column, 'condition')."""
         cursor = self.cursor
         token = cursor.take()
         cursor.expect_symbol("(")

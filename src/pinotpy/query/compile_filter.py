@@ -168,6 +168,17 @@ class FilterCompiler:
             raise parse_error("expected TEXT_MATCH to have a column, whose text index is searched, found an expression", node.position)
         return Predicate(node.args[0], Comparison.TEXT_MATCH, (self._pattern(node),))
 
+    def _json_match(self, node: Call) -> Filter:
+        if len(node.args) != 2:
+            raise parse_error(f"expected JSON_MATCH to have a column and a condition, found {len(node.args)} arguments", node.position)
+        column = node.args[0]
+        if not isinstance(column, Identifier):
+            raise parse_error("expected JSON_MATCH to have a column, whose documents are searched, found an expression", node.position)
+        data_type = self._type_of(column.name)
+        if data_type is not None and data_type not in _TEXT_TYPES:
+            raise InvalidQueryError(f"Unsupported data type: {data_type}: JSON_MATCH needs a JSON or STRING column" + position_text(column.position))
+        return Predicate(column, Comparison.JSON_MATCH, (self._pattern(node),))
+
     def _pattern(self, node: Call) -> str:
         left, pattern = node.args[0], node.args[1]
         if not isinstance(pattern, Literal) or pattern.value is None:
@@ -239,6 +250,7 @@ _BUILDERS: Final[dict[str, Callable[[FilterCompiler, Call], Filter]]] = {
     "like": FilterCompiler._like,
     "regexp_like": FilterCompiler._regexp_like,
     "text_match": FilterCompiler._text_match,
+    "json_match": FilterCompiler._json_match,
     "is_null": FilterCompiler._null,
     "is_not_null": FilterCompiler._null,
     "is_true": FilterCompiler._truth,

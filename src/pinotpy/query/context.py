@@ -61,6 +61,7 @@ class Comparison(StrEnum):
     LIKE = "LIKE"  # whole string; `flags` = "i" when case-insensitive, `escape` the escape character
     NOT_LIKE = "NOT_LIKE"
     TEXT_MATCH = "TEXT_MATCH"
+    JSON_MATCH = "JSON_MATCH"
     IS_NULL = "IS_NULL"
     IS_NOT_NULL = "IS_NOT_NULL"
 
@@ -79,7 +80,7 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Predicate:
-    """`lhs` (column or expression) against literals. EQ/NOT_EQ/LIKE/REGEXP/TEXT_MATCH: values[0]; IN/NOT_IN: values;
+    """`lhs` (column or expression) against literals. EQ/NOT_EQ/LIKE/REGEXP/TEXT_MATCH/JSON_MATCH: values[0]; IN/NOT_IN: values;
     RANGE: lower and upper, None = open."""
 
     lhs: Expression

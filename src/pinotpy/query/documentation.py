@@ -74,6 +74,7 @@ OPERATORS: Final = (
     Operator("`+`, `-`, `*`, `/`, `%`", "plus, minus, times, divide, mod, with their usual precedence", "points * 2 + 1 > 9", 2),
     Operator("`a < b` of columns", "columns and expressions beside each other", "points > score * 3", 3, _SQL),
 )
+JSON_MATCH_NOTE: Final = "`JSON_MATCH(column, '\"$.a.b\" = ''x'' AND \"$.c[*].d\" > 3')` asks the documents of a column, fast where it has a JSON index."
 TEXT_MATCH_NOTE: Final = "`TEXT_MATCH(column, 'words AND \"a phrase\" OR begin*')` searches a column that has a text index."
 
 
@@ -133,7 +134,7 @@ def _operators() -> Iterator[str]:
     yield _OPERATORS
     rows = [[one.form, one.meaning, ", ".join(one.dialects), f"`{one.condition}`", str(one.count)] for one in OPERATORS]
     yield from _table(["form", "meaning", "in", "example", "rows"], [["---"] * 5, *rows])
-    yield f"\n{TEXT_MATCH_NOTE}\n"
+    yield f"\n{TEXT_MATCH_NOTE} {JSON_MATCH_NOTE}\n"
 
 
 def _scalars() -> Iterator[str]:

@@ -80,6 +80,13 @@ class TextSearch:
 
 
 @dataclass(frozen=True, slots=True)
+class JsonSearch:
+    """A condition over paths of the column's documents, as written; checked when the leg is made."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class NullTest:
     """The value is null."""
 
@@ -89,7 +96,7 @@ class Nothing:
     """No value passes: the literal is outside what the type can hold."""
 
 
-Test = Union[FixedRange, VarRange, FixedMembers, VarMembers, TextTest, TextSearch, NullTest, Nothing]
+Test = Union[FixedRange, VarRange, FixedMembers, VarMembers, TextTest, TextSearch, JsonSearch, NullTest, Nothing]
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +150,13 @@ def _test(predicate: Predicate, comparison: Comparison, column: ColumnRef, diale
         text = predicate.values[0]
         assert isinstance(text, str)
         return TextSearch(parse_text_query(text))
+    if comparison is Comparison.JSON_MATCH:
+        text = predicate.values[0]
+        assert isinstance(text, str)
+        if data_type not in (DataType.STRING, DataType.JSON) or not column.single_value:
+            found = data_type if column.single_value else f"multi-valued {data_type}"
+            raise _refusal(dialect)(f"JSON_MATCH needs a single-valued STRING or JSON column, found '{column.name}', which is {found}", column=column.name)
+        return JsonSearch(text)
     if comparison in (Comparison.REGEXP_LIKE, Comparison.LIKE):
         pattern = _pattern(predicate, comparison)
         if data_type in (DataType.BYTES, DataType.BIG_DECIMAL, DataType.TIMESTAMP):

@@ -15,11 +15,12 @@ from pinotpy.kernels.packing import unpack
 from pinotpy.segment import layout
 from pinotpy.segment.buffers import ColumnBuffers
 from pinotpy.segment.chunk_codec import decompress_chunks
-from pinotpy.segment.data_source import Dictionary, TextIndex
+from pinotpy.segment.data_source import Dictionary, JsonIndex, TextIndex
 from pinotpy.segment.decoded_cache import DECODED
 from pinotpy.segment.dictionary import FixedDictionary, VarDictionary
 from pinotpy.segment.dictionary_encode import id_dtype
 from pinotpy.segment.index.bloom import BLOCK_BYTES
+from pinotpy.segment.index.json import mapped_json_index
 from pinotpy.segment.index.text import MappedTextIndex
 from pinotpy.segment.metadata import DICTIONARY_ENCODING, PACKED_ENCODING, RAW_ENCODING, ColumnMetadata
 
@@ -60,6 +61,7 @@ class ImmutableColumn:
         self._segment_id = segment_id
         self.dictionary: Dictionary | None = self._open_dictionary()
         self.text_index: TextIndex | None = MappedTextIndex(buffers) if layout.TEXT_DOCS in buffers else None
+        self.json_index: JsonIndex | None = mapped_json_index(buffers) if layout.JSON_RECORDS in buffers else None
         self.meta = self._meta_words()
 
     def ids(self) -> NDArray[Any]:

@@ -14,6 +14,7 @@ from pinotpy.segment import layout
 from pinotpy.segment.buffers import BufferSink
 from pinotpy.segment.index.bloom import write_bloom_filter
 from pinotpy.segment.index.inverted import write_inverted_index
+from pinotpy.segment.index.json import write_json_index
 from pinotpy.segment.index.range import write_range_index
 from pinotpy.segment.index.text import write_text_index
 from pinotpy.segment.indexing import ColumnIndexing
@@ -24,6 +25,7 @@ INDEX_KINDS: Final[dict[str, tuple[str, ...]]] = {
     "inverted": (layout.INVERTED_OFFSETS, layout.INVERTED_DOCS),
     "text": (layout.TEXT_TERMS, layout.TEXT_TERMS_OFFSETS, layout.TEXT_OFFSETS, layout.TEXT_DOCS, layout.TEXT_POSITIONS),
     "bloom": (layout.BLOOM,),
+    "json": (layout.JSON_TERMS, layout.JSON_TERMS_OFFSETS, layout.JSON_OFFSETS, layout.JSON_RECORDS, layout.JSON_ENTRIES),
     "range": (layout.RANGE_BOUNDS, layout.RANGE_OFFSETS, layout.RANGE_DOCS),
 }
 
@@ -59,6 +61,7 @@ def wanted_indexes(indexing: ColumnIndexing, *, has_dictionary: bool, is_sorted:
         "inverted": indexing.inverted and has_dictionary and not is_sorted,
         "text": indexing.text,
         "bloom": indexing.bloom_fpp > 0,
+        "json": indexing.json is not None,
         "range": indexing.range_index and not (has_dictionary and is_sorted),
     }
     return [name for name in INDEX_KINDS if wanted[name]]
@@ -81,6 +84,10 @@ def _write(writer: BufferSink, values: IndexedValues, indexing: ColumnIndexing, 
             return write_text_index(writer, values.name, texts, values.ids, values.mv_offsets)
         case "bloom":
             return write_bloom_filter(writer, values.distinct, indexing.bloom_fpp, indexing.bloom_max_bytes)
+        case "json":
+            documents, json = values.distinct, indexing.json
+            assert isinstance(documents, pa.Array | pa.ChunkedArray) and json is not None, "json indexes are refused on other types"
+            return write_json_index(writer, values.name, documents, json)
         case "range":
             plain = values.ids if values.ids is not None else values.raw
             assert isinstance(plain, np.ndarray), "range indexes are refused on raw texts"

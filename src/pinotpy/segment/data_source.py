@@ -78,6 +78,28 @@ class TextIndex(Protocol):
         ...
 
 
+class JsonIndex(Protocol):
+    """The terms of the records of a column's documents (functions/json_records.py), ascending by bytes, and the records of each.
+
+    entries: entry of each record, int32, ascending; an entry is a dict id, or a doc id of a raw column.
+    """
+
+    num_terms: int
+    entries: NDArray[np.int32]
+
+    def lower_bound(self, term: bytes) -> int:
+        """First id whose term is >= `term` (num_terms if none)."""
+        ...
+
+    def terms(self, low: int, high: int) -> pa.Array:
+        """Terms of ids [low, high) as an Arrow string array, zero-copy."""
+        ...
+
+    def records(self, low: int, high: int) -> NDArray[np.int32]:
+        """Records of ids [low, high), one list after the other."""
+        ...
+
+
 class Column(Protocol):
     """One column of one segment."""
 
@@ -93,6 +115,7 @@ class Column(Protocol):
     max_value: Stored | None
     dictionary: Dictionary | None  # None: raw
     text_index: TextIndex | None
+    json_index: JsonIndex | None
     default_null: Stored
     has_nulls: bool
     max_values_per_doc: int  # 1 if single-valued

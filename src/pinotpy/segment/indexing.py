@@ -6,11 +6,12 @@ import logging
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from pinotpy.config.indexing import CompressionCodec, DictIdEncoding, EncodingType, FieldConfig, MinMaxMode
+from pinotpy.config.indexing import CompressionCodec, DictIdEncoding, EncodingType, FieldConfig, JsonIndexConfig, MinMaxMode
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.data_types import DataType, FieldType
 from pinotpy.errors import Fault, InvalidConfigError
+from pinotpy.functions.json_records import JsonIndexing
 from pinotpy.segment.index.bloom import DEFAULT_FPP
 from pinotpy.segment.partition import is_partition_function
 
@@ -41,6 +42,7 @@ class ColumnIndexing:
         inverted: inverted index (needs the dictionary; a sorted column has one for free).
         range_index: range index, over a dictionary or raw numbers (a sorted column has one for free).
         text: text index, for TEXT_MATCH; over a dictionary or raw values.
+        json: what of the documents the JSON index holds, for JSON_MATCH; None = no index.
         bloom_fpp: rate of false positives of the bloom filter; 0 = no filter. bloom_max_bytes: its largest size, 0 = no limit.
         min_max: record the least and the greatest value of raw columns, which prune segments. (A dictionary's ends are known.)
         null_vector: remember which rows had no value. Without it they hold the default like any other value, as in the
@@ -54,6 +56,7 @@ class ColumnIndexing:
     inverted: bool = False
     range_index: bool = False
     text: bool = False
+    json: JsonIndexing | None = None
     bloom_fpp: float = 0.0
     bloom_max_bytes: int = 0
     min_max: bool = True
@@ -101,6 +104,10 @@ def _apply(schema: Schema, table_config: TableConfig, plan: dict[str, ColumnInde
         change(name, "$.tableIndexConfig.invertedIndexColumns", inverted=True)
     for name in indexing.range_index_columns:
         change(name, "$.tableIndexConfig.rangeIndexColumns", range_index=True)
+    for name in indexing.json_index_columns:
+        change(name, "$.tableIndexConfig.jsonIndexColumns", json=JsonIndexing())
+    for name, settings in (indexing.json_index_configs or {}).items():
+        change(name, "$.tableIndexConfig.jsonIndexConfigs", json=_json_indexing(settings))
     for name in indexing.bloom_filter_columns:
         change(name, "$.tableIndexConfig.bloomFilterColumns", bloom_fpp=DEFAULT_FPP)
     for name, bloom in (indexing.bloom_filter_configs or {}).items():
@@ -127,6 +134,15 @@ def _apply(schema: Schema, table_config: TableConfig, plan: dict[str, ColumnInde
         for name, spec in schema.field_specs.items()
         if plan[name].range_index and not plan[name].dictionary and not spec.data_type.stored.is_fixed
     )
+    faults.extend(
+        Fault(
+            "$.tableIndexConfig.jsonIndexColumns",
+            f"'{name}', a {'' if spec.single_value else 'multi-valued '}{spec.data_type} column",
+            "single-valued STRING or JSON columns",
+        )
+        for name, spec in schema.field_specs.items()
+        if plan[name].json is not None and not (spec.data_type in (DataType.STRING, DataType.JSON) and spec.single_value)
+    )
     for i, field in enumerate(table_config.field_configs):
         spec = schema.field_specs.get(field.name)
         if spec is not None and plan[field.name].text and not spec.data_type.is_text:
@@ -146,6 +162,18 @@ def _without_min_max(schema: Schema, table_config: TableConfig) -> list[str]:
     return []
 
 
+def _json_indexing(settings: JsonIndexConfig) -> JsonIndexing:
+    return JsonIndexing(
+        max_levels=max(settings.max_levels, 0),
+        exclude_array=settings.exclude_array,
+        cross_arrays=not settings.disable_cross_array_unnest,
+        include_paths=settings.include_paths,
+        exclude_paths=settings.exclude_paths,
+        exclude_fields=settings.exclude_fields,
+        max_value_length=settings.max_value_length,
+    )
+
+
 def _field_changes(field: FieldConfig) -> dict[str, Any]:
     changes: dict[str, Any] = {}
     if field.encoding_type is EncodingType.RAW:
@@ -158,6 +186,8 @@ def _field_changes(field: FieldConfig) -> dict[str, Any]:
         changes["range_index"] = True
     if "TEXT" in field.all_index_types:
         changes["text"] = True
+    if "JSON" in field.all_index_types:
+        changes["json"] = _json_indexing(JsonIndexConfig.model_validate(field.index_settings.get("JSON", {})))
     bloom = field.bloom_filter
     if bloom is not None:
         changes["bloom_fpp"], changes["bloom_max_bytes"] = bloom.fpp, bloom.max_size_in_bytes

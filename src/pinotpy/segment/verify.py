@@ -25,6 +25,7 @@ from pinotpy.segment.checksum import crc32c
 from pinotpy.segment.dictionary_encode import DICTIONARY_MAX_BYTES, id_dtype
 from pinotpy.segment.index.bloom import check_bloom_size
 from pinotpy.segment.index.inverted import check_inverted_index, check_inverted_sizes
+from pinotpy.segment.index.json import check_json_index, check_json_sizes
 from pinotpy.segment.index.null_vector import check_null_vector, null_vector_sizes
 from pinotpy.segment.index.range import check_range_index, check_range_sizes
 from pinotpy.segment.index.sorted import check_sorted_index, sorted_index_sizes
@@ -87,6 +88,7 @@ def _check_column(column: ColumnMetadata, num_docs: int, file: str) -> None:
     check_inverted_sizes(column, sizes, wrong)
     check_range_sizes(column, sizes, wrong)
     check_bloom_size(sizes, wrong)
+    check_json_sizes(column, sizes, wrong)
     check_text_sizes(column, sizes, wrong)
     if (column.num_nulls > 0) != (layout.NULLS in sizes):
         raise wrong("null vector", f"one if there are nulls ({column.num_nulls})", sorted(sizes))
@@ -187,6 +189,7 @@ def _check_values(column: ColumnMetadata, num_docs: int, buffers: ColumnBuffers)
     check_null_vector(buffers, num_docs, column.num_nulls, wrong)
     check_text_index(buffers, num_docs, wrong)
     check_range_index(column, buffers, num_docs, wrong)
+    check_json_index(column, buffers, wrong)
     if not column.has_dictionary:
         _check_raw(column, buffers, wrong)
         return

@@ -17,7 +17,7 @@ from pinotpy.data_types import DataType, FieldType, StoredType, default_null_val
 from pinotpy.errors import UnknownColumnError
 from pinotpy.kernels import abi
 from pinotpy.segment.column import STORED_WORD
-from pinotpy.segment.data_source import Column, Dictionary, Segment, TextIndex
+from pinotpy.segment.data_source import Column, Dictionary, JsonIndex, Segment, TextIndex
 from pinotpy.segment.dictionary import FixedDictionary, VarDictionary
 from pinotpy.segment.metadata import PartitionMetadata
 
@@ -66,6 +66,7 @@ class _UnstoredColumn:
     max_values_per_doc = 1
     partitioning: PartitionMetadata | None = None
     text_index: TextIndex | None = None
+    json_index: JsonIndex | None = None
 
     def __init__(self, name: str, data_type: DataType, num_docs: int) -> None:
         self.name = name

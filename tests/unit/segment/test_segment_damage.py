@@ -54,6 +54,7 @@ def build() -> MemoryDirectory:
                 "invertedIndexColumns": ["i", "s", "mi", "p"],
                 "bloomFilterColumns": ["t", "mi"],
                 "rangeIndexColumns": ["p", "r", "mr"],
+                "jsonIndexColumns": ["y"],
             },
             "fieldConfigList": [
                 {"name": "p", "properties": {"dictIdEncoding": "FIXED_BIT"}},

@@ -11,7 +11,7 @@ from pinotpy.kernels import abi, filters
 from pinotpy.kernels.legs import LEG_ALWAYS, LEG_NEVER
 from pinotpy.pql.ast import Dialect
 from pinotpy.query.columns import ColumnMetas
-from pinotpy.query.explain.groups import DICTIONARY, INVERTED, RANGE, SORTED, TEXT, Finding
+from pinotpy.query.explain.groups import DICTIONARY, INVERTED, JSON, RANGE, SORTED, TEXT, Finding
 from pinotpy.query.explain.notes import BY_LIST, BY_RUN, ScanNotes
 from pinotpy.query.explain.predicate_text import predicate_text
 from pinotpy.query.filter import index_access
@@ -20,7 +20,7 @@ from pinotpy.query.filter.pruning import BY_BLOOM, BY_PARTITION
 from pinotpy.query.filter.resolve import ResolvedLeg
 from pinotpy.query.filter.tree import Resolved, ResolvedAll, ResolvedAny, conjuncts
 from pinotpy.query.on_dictionary import deciding_column
-from pinotpy.query.predicate import Nothing, NullTest, TextSearch
+from pinotpy.query.predicate import JsonSearch, Nothing, NullTest, TextSearch
 
 _NAMES: Final = {index_access.INVERTED: INVERTED, index_access.RANGE: RANGE}
 
@@ -92,6 +92,12 @@ class FilterExplainer:
         if isinstance(leg.leg.test, TextSearch):
             why = "its terms and positions give the docs that match, as flags"
             return {"access": TEXT, "why": why, "notUsed": [_unused("any other index", "only a text index knows words")]}
+        if isinstance(leg.leg.test, JsonSearch):
+            if self._metas.segments[segment].column(leg.leg.column).json_index is not None:
+                why = "its terms give the records that match, and the documents that they belong to"
+                return {"access": JSON, "why": why, "notUsed": [_unused("any other index", "only a JSON index knows paths")]}
+            unused = [_unused(JSON, "not built: name the column in jsonIndexColumns and reload the table")]
+            return {"access": "scan", "why": "every document is read and flattened", "notUsed": unused}
         access, why = _OF_FUNCTION.get(int(leg.function[segment]), ("scan", "raw texts are compared"))
         if leg.computed[segment]:
             why = "the pattern is matched against every raw text that is left, then read as flags"

@@ -13,10 +13,10 @@ from typing import Any, Final
 
 from pinotpy.pql.printer import print_expression
 from pinotpy.query.context import AggregationRef, OrderBy, QueryContext, QueryKind
-from pinotpy.query.explain.groups import INVERTED, RANGE, SORTED, TEXT, Finding, merge_groups
+from pinotpy.query.explain.groups import INVERTED, JSON, RANGE, SORTED, TEXT, Finding, merge_groups
 
 TABLE_COLUMNS: Final = (("Operator", "STRING"), ("Operator_Id", "INT"), ("Parent_Id", "INT"))
-_INDEX_NAMES: Final = {SORTED: "sorted_index", INVERTED: "inverted_index", RANGE: "range_index", TEXT: "text_index"}
+_INDEX_NAMES: Final = {SORTED: "sorted_index", INVERTED: "inverted_index", RANGE: "range_index", TEXT: "text_index", JSON: "json_index"}
 _OF_ACCESS: Final = {
     "nothing": "FILTER_EMPTY",
     "everything": "FILTER_MATCH_ENTIRE_SEGMENT",

@@ -14,7 +14,7 @@ import orjson
 Finding = dict[str, Any]
 NUMBERS: Final = ("docs", "percent", "toRead", "indexMicros", "scanMicros")
 NAMES_SHOWN_MAX: Final = 5
-SORTED, INVERTED, RANGE, TEXT, DICTIONARY = "sorted index", "inverted index", "range index", "text index", "dictionary"
+SORTED, INVERTED, RANGE, TEXT, JSON, DICTIONARY = "sorted index", "inverted index", "range index", "text index", "json index", "dictionary"
 
 
 def merge_groups(groups: Iterable[Finding]) -> list[Finding]:

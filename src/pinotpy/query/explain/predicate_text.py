@@ -65,7 +65,7 @@ def _body(predicate: Predicate, comparison: Comparison, lhs: str) -> str:
             return _range(predicate, lhs)
         case Comparison.LIKE | Comparison.NOT_LIKE:
             return f"{lhs} {'LIKE' if comparison is Comparison.LIKE else 'NOT LIKE'} {_quoted(predicate.values[0])}"
-        case Comparison.REGEXP_LIKE | Comparison.TEXT_MATCH:
+        case Comparison.REGEXP_LIKE | Comparison.TEXT_MATCH | Comparison.JSON_MATCH:
             flags = f",{_quoted(predicate.flags)}" if predicate.flags else ""
             return f"{comparison.value.lower()}({lhs},{_quoted(predicate.values[0])}{flags})"
         case Comparison.IS_NULL | Comparison.IS_NOT_NULL:

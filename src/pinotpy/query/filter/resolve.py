@@ -19,10 +19,12 @@ from pinotpy.kernels.hash_set import float_words, hash_set
 from pinotpy.kernels.legs import LEG_ALWAYS, LEG_NEVER, LEG_RUN
 from pinotpy.query.columns import ColumnMetas
 from pinotpy.query.control import QueryControl
+from pinotpy.query.filter.json_match import matching_docs as json_matches
+from pinotpy.query.filter.json_query import parse_json_query
 from pinotpy.query.filter.pruning import BY_MIN_MAX, NOT_PRUNED, excluded_by
 from pinotpy.query.filter.text_match import matching_docs
 from pinotpy.query.filter.texts import dictionary_matches, raw_matches
-from pinotpy.query.predicate import FixedMembers, FixedRange, Leg, Nothing, NullTest, Test, TextSearch, TextTest, VarMembers, VarRange
+from pinotpy.query.predicate import FixedMembers, FixedRange, JsonSearch, Leg, Nothing, NullTest, Test, TextSearch, TextTest, VarMembers, VarRange
 from pinotpy.query.segment_set import ColumnRanges
 
 Words = NDArray[np.int64]
@@ -84,7 +86,9 @@ class ResolvedLeg:
         if not self.computed[segment]:
             return 0
         column = metas.segments[segment].column(self.leg.column)
-        if isinstance(self.leg.test, TextSearch):
+        if isinstance(self.leg.test, JsonSearch):
+            flags, entries = json_matches(column, parse_json_query(self.leg.test.text), control, low, high)
+        elif isinstance(self.leg.test, TextSearch):
             assert column.text_index is not None, "resolve_leg refuses it"
             flags, entries = matching_docs(column.text_index, self.leg.test.query, column.num_docs, control), 0
         else:
@@ -134,6 +138,11 @@ def resolve_leg(leg: Leg, metas: ColumnMetas, control: QueryControl, *, null_han
         resolved.cost, resolved.selectivity = 0.5, 0.1
     elif isinstance(leg.test, TextSearch):
         _in_text_indexes(resolved, metas)
+    elif isinstance(leg.test, JsonSearch):
+        parse_json_query(leg.test.text)
+        resolved.computed[:] = True
+        resolved.function[:], resolved.flags[:] = filters.doc_flags.address, abi.I_LEG
+        resolved.cost = 0.1
     else:
         resolved.rule = excluded_by(leg.test, leg.column, metas)
         excluded = resolved.rule != NOT_PRUNED

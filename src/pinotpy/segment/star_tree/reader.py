@@ -15,7 +15,7 @@ from pinotpy.functions.sketches.hyperloglog import LOG2M_DEFAULT
 from pinotpy.kernels import abi
 from pinotpy.segment.buffers import ColumnBuffers
 from pinotpy.segment.column import STORED_WORD
-from pinotpy.segment.data_source import Column, Dictionary, TextIndex
+from pinotpy.segment.data_source import Column, Dictionary, JsonIndex, TextIndex
 from pinotpy.segment.dictionary_encode import id_dtype
 from pinotpy.segment.metadata import PartitionMetadata
 from pinotpy.segment.star_tree import metadata as names
@@ -156,6 +156,7 @@ class RecordColumn:
     is_sorted = False
     partitioning: PartitionMetadata | None = None
     text_index: TextIndex | None = None
+    json_index: JsonIndex | None = None
 
     def __init__(self, name: str, data_type: DataType, num_docs: int, data: NDArray[Any] | None, base: Column | None) -> None:
         self.name = name
