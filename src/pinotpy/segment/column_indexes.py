@@ -54,7 +54,7 @@ class IndexedValues:
         return found
 
 
-def wanted_indexes(indexing: ColumnIndexing, *, has_dictionary: bool, is_sorted: bool) -> list[str]:
+def wanted_indexes(indexing: ColumnIndexing, *, has_dictionary: bool, is_sorted: bool, is_fixed: bool) -> list[str]:
     """Names of the indexes (keys of INDEX_KINDS) that a column shall have as it is stored."""
     wanted = {
         # A sorted column needs none: its doc ranges answer the same questions.
@@ -62,7 +62,7 @@ def wanted_indexes(indexing: ColumnIndexing, *, has_dictionary: bool, is_sorted:
         "text": indexing.text,
         "bloom": indexing.bloom_fpp > 0,
         "json": indexing.json is not None,
-        "range": indexing.range_index and not (has_dictionary and is_sorted),
+        "range": indexing.range_index and (not is_sorted if has_dictionary else is_fixed),
     }
     return [name for name in INDEX_KINDS if wanted[name]]
 

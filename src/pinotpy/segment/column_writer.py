@@ -77,7 +77,7 @@ class _Encoder:
         if ascends:
             buffers += write_sorted_index(self.writer, ids, cardinality)
         source = IndexedValues(self.spec.name, encoded.dictionary, ids, None, self.values.mv_offsets, bool(ascends))
-        buffers += write_indexes(self.writer, source, self.indexing, wanted_indexes(self.indexing, has_dictionary=True, is_sorted=bool(ascends)))
+        buffers += write_indexes(self.writer, source, self.indexing, self._wanted(has_dictionary=True, is_sorted=bool(ascends)))
         first, last = (_value_at(encoded.dictionary, 0), _value_at(encoded.dictionary, cardinality - 1)) if cardinality else (None, None)
         first_present, last_present = self._present_range(encoded)
         metadata = self._metadata(
@@ -118,9 +118,12 @@ class _Encoder:
         buffers += self._row_buffers()
         plain_values = values if isinstance(values, np.ndarray) else values.cast(pa.large_binary())
         source = IndexedValues(self.spec.name, None, None, plain_values, self.values.mv_offsets, False)
-        buffers += write_indexes(self.writer, source, self.indexing, wanted_indexes(self.indexing, has_dictionary=False, is_sorted=False))
+        buffers += write_indexes(self.writer, source, self.indexing, self._wanted(has_dictionary=False, is_sorted=False))
         metadata = self._metadata(RAW_ENCODING, width, -1, ascends, first, last, partition, buffers, longest=longest)
         return WrittenColumn(metadata, first_present, last_present)
+
+    def _wanted(self, *, has_dictionary: bool, is_sorted: bool) -> list[str]:
+        return wanted_indexes(self.indexing, has_dictionary=has_dictionary, is_sorted=is_sorted, is_fixed=self.spec.data_type.stored.is_fixed)
 
     def _dictionary_buffers(self, encoded: Encoded) -> list[BufferEntry]:
         if isinstance(encoded.dictionary, np.ndarray):

@@ -21,10 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinotpy.errors import AlreadyExistsError, NotFoundError, SegmentCorruptError, UserError
+from pinotpy.segment.layout import METADATA
 
 _log = logging.getLogger(__name__)
 _READ_BYTES = 1 << 20
 _NAME_MAX_BYTES = 255  # of one folder on every usual file system
+_AMENDING = ".amending.tmp"
 
 Fingerprint = dict[str, tuple[int, int]]  # file name → size in bytes, modification time in ns
 
@@ -57,6 +59,11 @@ class SegmentDirectory(Protocol):
     def exists(self) -> bool: ...
 
     def create(self) -> SegmentDraft: ...
+
+    def amend(self) -> SegmentDraft:
+        """Add files to a segment and replace its metadata, which is written last: before that nothing has changed. A file of
+        the same name that an earlier, unfinished amendment left is replaced. Raises NotFoundError if there is no segment."""
+        ...
 
     def fingerprint(self) -> Fingerprint:
         """Size and modification time of every file. Raises NotFoundError if there is no segment."""
@@ -96,6 +103,9 @@ class FileDirectory:
 
     def create(self) -> _FileDraft:
         return _FileDraft(self.path)
+
+    def amend(self) -> _FileAmendment:
+        return _FileAmendment(self.path)
 
     def fingerprint(self) -> Fingerprint:
         try:
@@ -168,9 +178,7 @@ class _FileDraft:
         if descriptor is None:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
             descriptor = self._descriptors[name] = os.open(self._folder / name, flags, 0o644)
-        view = data.reshape(-1).view(np.uint8).data if isinstance(data, np.ndarray) else memoryview(data)
-        while view:
-            view = view[os.write(descriptor, view) :]
+        _write(descriptor, data)
 
     def written(self, name: str) -> NDArray[np.uint8]:
         assert self._folder is not None
@@ -209,6 +217,52 @@ class _FileDraft:
             os.close(self._descriptors.popitem()[1])
 
 
+class _FileAmendment:
+    """Files with temporary names in the segment's folder until `commit`."""
+
+    def __init__(self, folder: Path) -> None:
+        if not folder.is_dir():
+            raise NotFoundError(f"no segment at '{folder}'", path=str(folder))
+        self._folder = folder
+        self._descriptors: dict[str, int] = {}
+        for left in folder.glob(f".*{_AMENDING}"):
+            # Of an amendment that a crash ended.
+            left.unlink(missing_ok=True)
+
+    def append(self, name: str, data: bytes | NDArray[Any]) -> None:
+        descriptor = self._descriptors.get(name)
+        if descriptor is None:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+            descriptor = self._descriptors[name] = os.open(self._temporary(name), flags, 0o644)
+        _write(descriptor, data)
+
+    def written(self, name: str) -> NDArray[np.uint8]:
+        return FileDirectory(self._folder).map(self._temporary(name).name)
+
+    def commit(self) -> None:
+        try:
+            for descriptor in self._descriptors.values():
+                os.fchmod(descriptor, 0o444)
+                os.fsync(descriptor)
+            # The metadata names the other files: they have to be durable before it is.
+            for name in sorted(self._descriptors, key=lambda name: name == METADATA):
+                if name == METADATA:
+                    _sync_folder(self._folder)
+                os.replace(self._temporary(name), self._folder / name)
+            _sync_folder(self._folder)
+        finally:
+            self.abort()
+
+    def abort(self) -> None:
+        while self._descriptors:
+            name, descriptor = self._descriptors.popitem()
+            os.close(descriptor)
+            self._temporary(name).unlink(missing_ok=True)
+
+    def _temporary(self, name: str) -> Path:
+        return self._folder / f".{name}{_AMENDING}"
+
+
 class MemoryDirectory:
     """The twin without a disk. Not meant to be shared between threads while it is written."""
 
@@ -225,6 +279,11 @@ class MemoryDirectory:
         if self._files is not None:
             raise AlreadyExistsError(f"there is a segment at '{self.location}' already: delete it or choose another folder", path=self.location)
         return _MemoryDraft(self)
+
+    def amend(self) -> _MemoryDraft:
+        if self._files is None:
+            raise NotFoundError(f"no segment at '{self.location}'", path=self.location)
+        return _MemoryDraft(self, amends=True)
 
     def fingerprint(self) -> Fingerprint:
         if self._files is None:
@@ -266,10 +325,17 @@ class MemoryDirectory:
         self._version += 1
         self._files = {name: _aligned_copy(data) for name, data in files.items()}
 
+    def _amend(self, files: dict[str, bytearray]) -> None:
+        assert self._files is not None
+        self._version += 1
+        # A new dict: maps that were handed out keep the arrays of the old one.
+        self._files = self._files | {name: _aligned_copy(data) for name, data in files.items()}
+
 
 class _MemoryDraft:
-    def __init__(self, directory: MemoryDirectory) -> None:
+    def __init__(self, directory: MemoryDirectory, *, amends: bool = False) -> None:
         self._directory = directory
+        self._amends = amends
         self._files: dict[str, bytearray] = {}
 
     def append(self, name: str, data: bytes | NDArray[Any]) -> None:
@@ -279,11 +345,20 @@ class _MemoryDraft:
         return _aligned_copy(self._files[name])
 
     def commit(self) -> None:
-        self._directory._commit(self._files)
+        if self._amends:
+            self._directory._amend(self._files)
+        else:
+            self._directory._commit(self._files)
         self._files = {}
 
     def abort(self) -> None:
         self._files = {}
+
+
+def _write(descriptor: int, data: bytes | NDArray[Any]) -> None:
+    view = data.reshape(-1).view(np.uint8).data if isinstance(data, np.ndarray) else memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
 
 
 def _aligned_copy(data: bytes | bytearray) -> NDArray[np.uint8]:

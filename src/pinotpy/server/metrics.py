@@ -53,5 +53,8 @@ class ServerMetrics:
     def load_failed(self, table: str) -> None:
         self._metrics.count("segmentLoadFailures", table=table)
 
+    def reload_failed(self, table: str) -> None:
+        self._metrics.count("reloadFailures", table=table)
+
     def refresh_failed(self, table: str) -> None:
         self._metrics.count("refreshFailures", table=table)

@@ -33,6 +33,7 @@ from pinotpy.segment.global_ids.cache import GlobalDictionaries
 from pinotpy.segment.tar_stream import ArchiveLimits
 from pinotpy.server.api import tables
 from pinotpy.server.catch_up import CatchUp
+from pinotpy.server.index_upkeep import IndexUpkeep, ReloadJobs
 from pinotpy.server.metrics import ServerMetrics
 from pinotpy.server.query_service import QueryLimits, QueryService
 from pinotpy.server.readiness import Readiness
@@ -78,6 +79,7 @@ class ServerParts:
         self._catch_up: CatchUp | None = None
         self._dictionaries = GlobalDictionaries(settings.global_dictionary_max_bytes)
         DECODED.set_budget(settings.decoded_columns_max_bytes)
+        self._jobs = ReloadJobs(equipment.clock)
         self._queries = self._query_service()
 
     def parts(self) -> list[Part]:
@@ -146,7 +148,7 @@ class ServerParts:
         settings, equipment = self.settings, self.equipment
         app = build_app(
             "server",
-            tables.routes(self.registry, self.segments),
+            tables.routes(self.registry, self.segments, self._jobs),
             access=equipment.access,
             metrics=equipment.metrics,
             ready=self._not_ready,
@@ -167,7 +169,7 @@ class ServerParts:
         ports["queryFeatures"] = str(FEATURES_SUPPORTED)
         member = Member(instance_id("Server", host, port), this_process(), ports, owns_port=settings.advertised_port is None, version=__version__)
         properties = PropertyStore(self._store, self._paths)
-        handler = SegmentTransitions(self.registry, self.segments, properties, self.metrics)
+        handler = SegmentTransitions(self.registry, self.segments, properties, self.metrics, IndexUpkeep(properties), self._jobs)
         self._participant = Participant(self._store, self._paths, member, handler, workers=settings.transition_threads, clock=self.equipment.clock)
         self._readiness = Readiness(self._store, self._paths, self._participant, self.equipment.clock)
         self._catch_up = CatchUp(self.registry, self._participant, self._store, self._paths, self.equipment.clock)

@@ -58,6 +58,7 @@ SERVER_METRICS: tuple[Metric, ...] = (
     Metric("segmentDownloadFailures", _COUNTER, "segments", "segments that could not be fetched", _TABLE),
     Metric("segmentLoadFailures", _COUNTER, "segments", "segments that could not be opened", _TABLE),
     Metric("refreshFailures", _COUNTER, "segments", "refreshes that failed", _TABLE),
+    Metric("reloadFailures", _COUNTER, "segments", "reloads that failed; the segments are served as they were", _TABLE),
 )
 
 CONTROLLER_METRICS: tuple[Metric, ...] = (

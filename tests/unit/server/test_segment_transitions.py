@@ -8,7 +8,9 @@ from typing import Any, cast
 
 import pytest
 
+from pinotpy.clock import SystemClock
 from pinotpy.errors import NotFoundError, RemoteError, SegmentCorruptError
+from pinotpy.server.index_upkeep import ReloadJobs
 from pinotpy.server.transitions import SegmentTransitions
 
 
@@ -32,7 +34,7 @@ class _Store:
         self.crc, self.error = crc, error
         self.asked: list[int] = []
 
-    def open(self, table: str, segment_name: str, crc: int, download_url: str) -> Any:
+    def open(self, table: str, segment_name: str, crc: int, download_url: str, *, anew: bool = False) -> Any:
         self.asked.append(crc)
         if crc != self.crc:
             raise self.error
@@ -55,9 +57,16 @@ class _Metrics:
         return lambda *_: None
 
 
+class _NoUpkeep:
+    def apply_or_leave(self, table: str, segment: Any) -> Any:
+        return segment
+
+
 def _online(store: _Store, properties: _Properties) -> _Registry:
     registry = _Registry()
-    transitions = SegmentTransitions(cast(Any, registry), cast(Any, store), cast(Any, properties), cast(Any, _Metrics()))
+    transitions = SegmentTransitions(
+        cast(Any, registry), cast(Any, store), cast(Any, properties), cast(Any, _Metrics()), cast(Any, _NoUpkeep()), ReloadJobs(SystemClock())
+    )
     transitions.on_transition("t_OFFLINE", "t_0", "OFFLINE", "ONLINE")
     return registry
 

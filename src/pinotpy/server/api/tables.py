@@ -8,12 +8,13 @@ from fastapi import Query
 
 from pinotpy.errors import NotFoundError
 from pinotpy.segment.immutable import ImmutableSegment
+from pinotpy.server.index_upkeep import ReloadJobs
 from pinotpy.server.tables.registry import SegmentRegistry
 from pinotpy.server.tables.store import SegmentStore
 from pinotpy.service.routes import CLUSTER, Action, Routes, table
 
 
-def routes(registry: SegmentRegistry, store: SegmentStore) -> Routes:
+def routes(registry: SegmentRegistry, store: SegmentStore, jobs: ReloadJobs) -> Routes:
     """The admin routes over the server's segments."""
     declared = Routes("Tables")
 
@@ -60,6 +61,13 @@ def routes(registry: SegmentRegistry, store: SegmentStore) -> Routes:
         sizes = {name: store.size_bytes(tableName, name) for name in sorted(segments_of(tableName))}
         entries = [{"segmentName": name, "diskSizeInBytes": size} for name, size in sizes.items()]
         return {"tableName": tableName, "diskSizeInBytes": sum(sizes.values()), "segments": entries if detailed else []}
+
+    @declared.get("/tables/{tableName}/reloads/{jobId}", Action.READ, table("tableName"), summary="How far a reload is on this server")
+    def reload_job(tableName: str, jobId: str) -> dict[str, Any]:
+        job = jobs.find(jobId)
+        if job is None or job.table != tableName:
+            raise NotFoundError(f"this server knows no reload '{jobId[:100]}' of table '{tableName[:200]}'", table=tableName)
+        return job.as_json()
 
     return declared
 

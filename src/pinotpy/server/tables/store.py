@@ -47,13 +47,13 @@ class SegmentStore:
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True, exist_ok=True)
 
-    def open(self, table: str, segment_name: str, crc: int, download_url: str) -> ImmutableSegment:
-        """The segment with this CRC, from disk or from the deep store.
+    def open(self, table: str, segment_name: str, crc: int, download_url: str, *, anew: bool = False) -> ImmutableSegment:
+        """The segment with this CRC, from disk or from the deep store; `anew`: from the deep store only.
 
         Raises: RemoteError (no download), DataError and its kin (the archive is not that segment).
         """
         directory = self._directory(table, segment_name)
-        if directory.is_dir():
+        if directory.is_dir() and not anew:
             segment = self._open_local(directory, crc)
             if segment is not None:
                 return segment

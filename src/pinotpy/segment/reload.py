@@ -1,0 +1,136 @@
+"""Reload: bring the indexes of a segment on disk to what its table's config asks for, without building the segment anew.
+
+What is missing is built from the segment itself into one appended file, `columns.N`; what is not wanted any more stays in its
+file under another kind, which no reader knows, and comes back for nothing if it is wanted again. The new metadata replaces
+the old in the last step: whoever opens the segment before it finds the old indexes, whoever has it open keeps them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+import pyarrow as pa
+
+from pinotpy.config.schema import Schema
+from pinotpy.errors import DataError
+from pinotpy.segment import layout
+from pinotpy.segment.buffers import BufferWriter
+from pinotpy.segment.column import ImmutableColumn
+from pinotpy.segment.column_indexes import INDEX_KINDS, IndexedValues, wanted_indexes, write_indexes
+from pinotpy.segment.immutable import ImmutableSegment
+from pinotpy.segment.indexing import ColumnIndexing
+from pinotpy.segment.layout import BufferEntry
+from pinotpy.segment.metadata import ColumnMetadata
+
+_log = logging.getLogger(__name__)
+
+_DROPPED: Final = "dropped."
+_FILES_MAX: Final = 1000
+# Their settings are not recorded, and may have changed since they were dropped.
+_NEVER_RESTORED: Final = frozenset({"bloom", "json"})
+
+
+@dataclass(frozen=True, slots=True)
+class ReloadPlan:
+    """By column, the names of its indexes (keys of INDEX_KINDS) that are built, taken up again, and dropped."""
+
+    build: Mapping[str, tuple[str, ...]]
+    restore: Mapping[str, tuple[str, ...]]
+    drop: Mapping[str, tuple[str, ...]]
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.build or self.restore or self.drop)
+
+    def words(self) -> str:
+        """For logs and answers: `built city.inverted, dropped team.bloom`."""
+        parts = (("built", self.build), ("restored", self.restore), ("dropped", self.drop))
+        shown = [f"{verb} {', '.join(f'{c}.{name}' for c, names in changes.items() for name in names)}" for verb, changes in parts if changes]
+        return "; ".join(shown) or "nothing to do"
+
+
+def plan_reload(segment: ImmutableSegment, schema: Schema, indexing: Mapping[str, ColumnIndexing], *, drop: bool = True) -> ReloadPlan:
+    """What a reload would do. Columns that the schema has no more, or has with another type, stay as they are.
+
+    drop: also take away indexes that the config does not name (a plain load only adds).
+    """
+    build: dict[str, tuple[str, ...]] = {}
+    restore: dict[str, tuple[str, ...]] = {}
+    dropped: dict[str, tuple[str, ...]] = {}
+    for column in segment.metadata.columns:
+        spec = schema.field_specs.get(column.name)
+        if spec is None or spec.data_type is not column.data_type or spec.single_value != column.single_value or not _is_built(column):
+            continue
+        kinds = {entry.kind for entry in column.buffers}
+        is_sorted = column.is_sorted and column.has_dictionary
+        wanted = wanted_indexes(indexing[column.name], has_dictionary=column.has_dictionary, is_sorted=is_sorted, is_fixed=column.data_type.stored.is_fixed)
+        present = [name for name, of_index in INDEX_KINDS.items() if kinds.issuperset(of_index)]
+        missing = [name for name in wanted if name not in present]
+        kept = [name for name in missing if name not in _NEVER_RESTORED and kinds.issuperset(_DROPPED + kind for kind in INDEX_KINDS[name])]
+        surplus = [name for name in present if name not in wanted] if drop else []
+        for changes, names in ((restore, kept), (build, [name for name in missing if name not in kept]), (dropped, surplus)):
+            if names:
+                changes[column.name] = tuple(names)
+    return ReloadPlan(build, restore, dropped)
+
+
+def reload_segment(segment: ImmutableSegment, plan: ReloadPlan, indexing: Mapping[str, ColumnIndexing]) -> None:
+    """Carry out a plan in the directory of an open segment; open it anew to see the outcome.
+
+    Raises DataError where an index would pass the limits of its format, or the segment was reloaded too often; then nothing
+    has changed.
+    """
+    metadata = segment.metadata
+    number = len(metadata.files)
+    if plan.build and number >= _FILES_MAX:
+        raise DataError(f"segment '{segment.name}' was reloaded {number - 1} times, at most {_FILES_MAX - 1} are possible: build it anew", segment=segment.name)
+    draft = segment.directory.amend()
+    try:
+        writer = BufferWriter(draft, number) if plan.build else None
+        columns = []
+        for column in metadata.columns:
+            name = column.name
+            buffers = _renamed(column.buffers, plan.restore.get(name, ()), plan.drop.get(name, ()))
+            if writer is not None and name in plan.build:
+                buffers += tuple(write_indexes(writer, indexed_values(segment.column(name)), indexing[name], plan.build[name]))
+            columns.append(replace(column, buffers=buffers))
+        files = metadata.files if writer is None else (*metadata.files, (writer.name, writer.size_bytes))
+        draft.append(layout.METADATA, replace(metadata, columns=tuple(columns), files=files).to_bytes())
+        draft.commit()
+    finally:
+        draft.abort()
+    _log.info("segment reloaded segment=%s crc=%d changes=%s", segment.name, segment.crc, plan.words())
+
+
+def indexed_values(column: ImmutableColumn) -> IndexedValues:
+    """The values of a stored column, to build indexes of."""
+    dictionary, is_fixed = column.dictionary, column.data_type.stored.is_fixed
+    offsets = None if column.single_value else column.offsets()
+    if dictionary is None:
+        raw = column.raw_values()
+        return IndexedValues(column.name, None, None, raw if is_fixed else pa.chunked_array([raw]), offsets, False)
+    return IndexedValues(column.name, dictionary.values() if is_fixed else dictionary.arrow(), column.ids(), None, offsets, column.is_sorted)
+
+
+def _is_built(column: ColumnMetadata) -> bool:
+    return any(entry.file == 0 for entry in column.buffers)
+
+
+def _renamed(buffers: tuple[BufferEntry, ...], restore: tuple[str, ...], drop: tuple[str, ...]) -> tuple[BufferEntry, ...]:
+    """Buffers in their order, those of dropped indexes under kinds that readers skip, those of restored ones under their own."""
+    back = {_DROPPED + kind: kind for name in restore for kind in INDEX_KINDS[name]}
+    away = {kind for name in drop for kind in INDEX_KINDS[name]}
+    taken = {entry.kind for entry in buffers}
+
+    def new_kind(kind: str) -> str:
+        if kind not in away:
+            return back.get(kind, kind)
+        dropped = _DROPPED + kind
+        while dropped in taken:
+            dropped += "~"
+        return dropped
+
+    return tuple(replace(entry, kind=new_kind(entry.kind)) for entry in buffers)
