@@ -1,5 +1,5 @@
 """Random tables (types, multi-values, nulls, extremes, unicode), random splits into segments and servers, random encodings
-and indexes, random queries in PQL and SQL: every answer equals DuckDB's.
+and indexes (built with the segments or by a reload, used as lists, as bits or as priced), random queries in PQL and SQL: every answer equals DuckDB's.
 
 At least 2,000 queries run in the fast tier; `make fuzz N=…` runs more. A failure prints its seed: replay it with
 PINOTPY_FUZZ_SEED=… alone.
@@ -16,6 +16,7 @@ from pathlib import Path
 import duck_oracle
 import pytest
 from in_process import InProcessCluster
+from index_ways import WAYS, index_way
 from random_queries import check, random_question
 from random_tables import random_table
 
@@ -33,15 +34,20 @@ def run_seed(seed: int, directory: Path) -> int:
     cluster = InProcessCluster(directory / str(seed), num_servers=rng.choice([1, 1, 2, 3]), threads=rng.choice([1, 2]))
     connection = duck_oracle.load(table, null_handling=table.null_handling)
     try:
-        cluster.add_table(table.schema, table.config, table.splits())
+        # Which indexes there are, how they came to be and how they are used must not change an answer.
+        way = WAYS[seed % len(WAYS)]
+        cluster.add_table(table.schema, table.config, table.splits(), by_reload=seed % 2 == 1)
         for number in range(QUERIES_PER_TABLE):
             question = random_question(rng, table)
             ask = cluster.pql if question.dialect == "pql" else cluster.sql
-            answer = ask(question.text, query_options=f"preserveType=true;enableNullHandling={str(table.null_handling).lower()}")
+            with index_way(way):
+                answer = ask(question.text, query_options=f"preserveType=true;enableNullHandling={str(table.null_handling).lower()}")
             try:
                 check(question, answer, connection, null_handling=table.null_handling)
             except AssertionError as error:
-                raise AssertionError(f"seed {seed}, query {number}\n{question.dialect}: {question.text}\nduck: {question.duck}\n{error}") from error
+                raise AssertionError(
+                    f"seed {seed}, query {number}, indexes {way}\n{question.dialect}: {question.text}\nduck: {question.duck}\n{error}"
+                ) from error
     finally:
         connection.close()
         cluster.close()

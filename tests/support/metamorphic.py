@@ -77,6 +77,8 @@ def indexed_anew(table: RandomTable, *, raw: bool, inverted: bool, fixed_bit: bo
         "nullHandlingEnabled": True,
         "noDictionaryColumns": names if raw else [],
         "invertedIndexColumns": names if inverted and not raw else [],
+        "rangeIndexColumns": [column.name for column in table.columns if inverted or (raw and column.type in ("INT", "LONG", "FLOAT", "DOUBLE"))],
+        "bloomFilterColumns": names if inverted else [],
     }
     document = {
         "tableName": "t", "tableType": "OFFLINE", "segmentsConfig": {"replication": "1"}, "tenants": {}, "metadata": {},

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from index_ways import random_indexes
 
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
@@ -175,6 +176,7 @@ def _config(rng: random.Random, columns: tuple[RandomColumn, ...]) -> TableConfi
         for c in with_dictionary
         if c.single_value and rng.random() < 0.2
     ]
+    named = [(column.name, column.type) for column in columns]
     return TableConfig.from_json(
         {
             "tableName": "t",
@@ -186,6 +188,7 @@ def _config(rng: random.Random, columns: tuple[RandomColumn, ...]) -> TableConfi
                 "nullHandlingEnabled": True,
                 "noDictionaryColumns": [c.name for c in raw],
                 "invertedIndexColumns": inverted,
+                **random_indexes(repr((named, inverted)), named, [c.name for c in raw]),
             },
             "fieldConfigList": fields,
             "metadata": {},
