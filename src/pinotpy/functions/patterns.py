@@ -130,7 +130,8 @@ def _required_pieces(pattern: str, ignore_case: bool) -> Pieces | None:
     and repetitions in a row. None for others."""
     if "|" in pattern or "(?" in pattern or "\\Q" in pattern:
         return None
-    parts, run, at, plain = [], "", 0, True
+    parts: list[str] = []
+    run, at, plain = "", 0, True
     while at < len(pattern):
         character = pattern[at]
         if character not in _META:

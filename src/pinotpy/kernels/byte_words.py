@@ -172,6 +172,10 @@ def hash_bytes(address: int, length: int) -> Any:
         h = (h ^ load_word(address + at)) * _MIX
         h ^= h >> uint64(32)
         at += 8
-    h = (h ^ tail_word(address + at, length - at)) * _MIX
+    rest = length - at
+    if at == 0:
+        h = (h ^ tail_word(address, rest)) * _MIX
+    elif rest > 0:
+        h = (h ^ (load_word(address + length - 8) >> uint64(8 * (8 - rest)))) * _MIX
     h ^= h >> uint64(29)
     return h * _MULTIPLIER

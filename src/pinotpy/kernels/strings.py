@@ -192,12 +192,13 @@ def var_like(state_address: int, args_address: int) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def flag_like(data: int, starts: Any, pieces: int, offsets: int, count: int, anchors: int, out: Any) -> int:
+def flag_like(data: int, starts_address: int, pieces: int, offsets: int, count: int, anchors: int, out: Any) -> int:
     """Flags of the texts at [starts[i], starts[i + 1]) that have the pieces; gives how many.
 
     Args:
-        data, pieces, offsets: addresses; starts: int64[n + 1]; out: uint8[n].
+        data, starts_address, pieces, offsets: addresses; starts are int64[n + 1]. out: uint8[n].
     """
+    starts = view_i64(starts_address, len(out) + 1)
     total = 0
     for i in range(len(out)):
         found = _like(data + starts[i], starts[i + 1] - starts[i], pieces, offsets, count, anchors)
@@ -221,3 +222,9 @@ def hash_texts(data: int, starts: Any, out: Any) -> None:
     """64-bit hashes of the texts at [starts[i], starts[i + 1]) into uint64 `out`."""
     for i in range(len(out)):
         out[i] = hash_bytes(data + starts[i], starts[i + 1] - starts[i])
+
+
+def warm() -> None:
+    """Compile, or load from the cache, what queries call from Python."""
+    zeros = np.zeros(2, np.int64)
+    flag_like(zeros.ctypes.data, zeros.ctypes.data, zeros.ctypes.data, zeros.ctypes.data, 0, 0, np.zeros(1, np.uint8))

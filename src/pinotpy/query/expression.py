@@ -161,7 +161,11 @@ def dictionary_rows(context: QueryContext, column: Column, first: int, end: int)
     """The values [first, end) of a column's dictionary as rows, none of them null: expressions over this column alone are
     computed once a distinct value."""
     assert column.dictionary is not None, f"column '{column.name}' is raw"
-    values = logical_values(column.dictionary.arrow()[first:end], column.data_type)
+    return value_rows(context, logical_values(column.dictionary.arrow()[first:end], column.data_type))
+
+
+def value_rows(context: QueryContext, values: pa.Array) -> Rows:
+    """Distinct values of the only column that an expression reads as rows, none of them null."""
     return Rows(context, len(values), lambda name: values, lambda name: None)
 
 

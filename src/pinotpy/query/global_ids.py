@@ -12,7 +12,7 @@ background, for later queries.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -20,11 +20,16 @@ from numpy.typing import NDArray
 
 from pinotpy.kernels import abi
 from pinotpy.segment.column import ImmutableColumn
-from pinotpy.segment.global_ids.dictionary import GlobalIds
 from pinotpy.segment.star_tree.reader import RecordColumn
 
 if TYPE_CHECKING:
     from pinotpy.query.plan import ScanPlan
+
+
+class Numbering(Protocol):
+    """What gives the values of global ids."""
+
+    def values(self, ids: NDArray[np.integer[Any]]) -> pa.Array: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +40,7 @@ class ColumnIds:
     num_ids: int
     remaps: NDArray[np.int64]
     ascending: NDArray[np.bool_]
-    _ids: GlobalIds
+    _ids: Numbering
 
     def values(self, ids: NDArray[np.integer[Any]]) -> pa.Array:
         """The values of global ids, in stored form (int32, int64, float32, float64, binary)."""
@@ -44,12 +49,19 @@ class ColumnIds:
 
 def global_ids(plan: ScanPlan, column: str) -> ColumnIds | None:
     """Global ids of a dictionary column; None if there are none for all segments of the plan's units."""
-    if plan.dictionaries is None or not plan.num_units:
+    if not plan.num_units:
         return None
     used = np.unique(plan.units[:, abi.U_SEGMENT])
     if len(used) == 1:
         return None  # nothing to put together
     columns = [plan.segments[segment].column(column) for segment in used.tolist()]
+    shared = getattr(columns[0], "shared", None)
+    if shared is not None:  # a raw column of text, numbered for this query (operators/raw_texts.py)
+        united, addresses = shared.find(plan.control, threads=plan.num_threads, executor=plan.executor)
+        plan.keep_alive.append(united)
+        return ColumnIds(united.num_ids, addresses, np.zeros(len(plan.segments), np.bool_), united)
+    if plan.dictionaries is None:
+        return None
     dictionaries = [found.dictionary for found in columns if isinstance(found, ImmutableColumn | RecordColumn) and found.dictionary is not None]
     # Columns that are made for one query (virtual, computed, of later schemas) have no lasting dictionary.
     if len(dictionaries) < len(columns) or len({found.data_type for found in columns}) > 1:

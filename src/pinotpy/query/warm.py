@@ -13,7 +13,7 @@ from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.data_types import DataType
 from pinotpy.decimals import encode_decimal
-from pinotpy.kernels import doc_sets, global_groups, global_ids, merge, numbering, packing, pairs, registers, top_groups
+from pinotpy.kernels import doc_sets, global_groups, global_ids, merge, numbering, packing, pairs, registers, strings, text_numbers, top_groups
 from pinotpy.pql.parser import parse_pql, parse_sql
 from pinotpy.query.combine import merge_partials
 from pinotpy.query.compile import compile_query
@@ -98,6 +98,8 @@ def warm() -> None:
             segment.close()
     _warm_unpacking()
     numbering.warm()
+    strings.warm()
+    text_numbers.warm()
     merge.warm()
     global_ids.warm()
     pairs.warm()

@@ -77,9 +77,7 @@ def text_flags(texts: pa.Array, pattern: TextPattern) -> NDArray[np.uint8]:
     if pieces is None or body is None or not len(texts) or not pa.types.is_large_string(texts.type):
         return pattern.matches(texts).view(np.uint8)
     found = np.empty(len(texts), np.uint8)
-    starts = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
-    starts.flags.writeable = False  # one type for the kernel, whoever owns the memory
-    count = flag_like(body.address, starts, *pieces.words(), found)
+    count = flag_like(body.address, offsets.address + texts.offset * 8, *pieces.words(), found)
     if pieces.is_all or count == 0:
         return found
     if count > len(texts) * _PREFILTERED_MAX:

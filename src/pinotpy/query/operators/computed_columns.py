@@ -25,20 +25,23 @@ from pinotpy.pql.ast import Call, Expression, Identifier, Literal
 from pinotpy.query.batches import batches
 from pinotpy.query.columns import ColumnMetas
 from pinotpy.query.context import Aggregation, ColumnRef
-from pinotpy.query.expression import dictionary_rows, segment_rows
+from pinotpy.query.expression import dictionary_rows, segment_rows, value_rows
 from pinotpy.query.jobs import run_jobs
 from pinotpy.query.narrow import narrow
 from pinotpy.query.on_dictionary import deciding_column
+from pinotpy.query.operators.raw_texts import SegmentTexts, SharedNumbers
 from pinotpy.query.operators.sources import computes
 from pinotpy.query.plan import ScanPlan
 from pinotpy.query.reduced import ResultType
 from pinotpy.query.result_types import columns_in, is_constant, is_strict, result_type
 from pinotpy.query.segment_set import SegmentSet
-from pinotpy.query.values import nulls_at, values_at
+from pinotpy.query.values import logical_values, nulls_at, values_at
 from pinotpy.segment.data_source import Dictionary, Segment, Stored
 from pinotpy.segment.virtual import CompletedSegment
 
 Docs = NDArray[np.int64]
+# Whether texts repeat is seen in so many of them.
+_PROBED_TEXTS: Final = 1 << 14
 # So many docs are one job of a thread.
 _RUN_DOCS: Final = 1 << 18
 # Computing expressions takes registers, which many keys take as well.
@@ -78,13 +81,15 @@ def with_computed_columns(plan: ScanPlan) -> ScanPlan:
     if pending and not plan.match_all:
         plan = narrow(plan)
     docs = _docs_by_segment(plan) if pending else {}
-    columns_on_docs = [_ColumnOnDocs(plan, index, call, names[call], types[call], docs[index]) for index, call in pending if index in docs]
+    columns_on_docs = [_pending_column(plan, index, call, names[call], types[call], docs[index]) for index, call in pending if index in docs]
     _run(plan, [job for column in columns_on_docs for job in column.jobs()])
 
-    def finish(column: _ColumnOnDocs) -> None:
+    def finish(column: _ColumnOnDocs | _ColumnOnTexts) -> None:
         added[column.index][column.name] = column.finish()
 
     _run(plan, [partial(finish, column) for column in columns_on_docs])
+    for call in calls:
+        _share_numbers(plan, [column for column in columns_on_docs if column.call == call], added, names[call])
     for segment, columns in zip(plan.segments, added, strict=True):
         for call, name in names.items():
             if name not in columns:  # a segment of which nothing is read
@@ -195,8 +200,8 @@ class _ColumnOnDocs:
     deadline is looked at often; text is encoded batch by batch as well."""
 
     def __init__(self, plan: ScanPlan, index: int, call: Expression, name: str, kind: ResultType, docs: Docs) -> None:
-        self.index, self.name = index, name
-        self._plan, self._call, self._kind, self._docs = plan, call, kind, docs
+        self.index, self.call, self.name = index, call, name
+        self._plan, self._kind, self._docs = plan, kind, docs
         self._runs: list[list[tuple[_Part, NDArray[np.bool_]]]] = [[] for _ in range(0, len(docs), _RUN_DOCS)]
 
     def jobs(self) -> list[Callable[[], None]]:
@@ -206,7 +211,7 @@ class _ColumnOnDocs:
     def _compute(self, number: int) -> None:
         plan, docs = self._plan, self._docs[number * _RUN_DOCS : (number + 1) * _RUN_DOCS]
         for first, end in batches(len(docs), plan.control):
-            values, null = _values(plan, plan.segments[self.index], self._call, docs[first:end])
+            values, null = _values(plan, plan.segments[self.index], self.call, docs[first:end])
             self._runs[number].append((_Part.of(values, self._kind), null))
 
     def finish(self) -> ComputedColumn:
@@ -219,6 +224,100 @@ class _ColumnOnDocs:
             column.put_nulls(_spread(null, self._docs, num_docs))
         _account(plan, column)
         return column
+
+
+class _ColumnOnTexts:
+    """A raw column of text, or an expression of nothing else, at docs of a segment: its texts are numbered, and an expression is
+    computed once a distinct text, unless nearly all of them are distinct."""
+
+    def __init__(self, plan: ScanPlan, index: int, call: Expression, name: str, kind: ResultType, docs: Docs) -> None:
+        self.index, self.call, self.name = index, call, name
+        self._plan, self._kind, self._docs = plan, kind, docs
+        self._source = plan.segments[index].column(columns_in(call)[0])
+        self.texts: SegmentTexts | None = SegmentTexts(plan.metas.of(self._source.name)[index], docs, plan.control)
+        self._values: pa.Array | None = None
+        self._on_docs: _ColumnOnDocs | None = None
+
+    def jobs(self) -> list[Callable[[], None]]:
+        """To be run before `finish`."""
+        return [self._compute]
+
+    def _compute(self) -> None:
+        assert self.texts is not None
+        if isinstance(self.call, Identifier):
+            self.texts.number()
+            self._values = self.texts.dictionary()
+            return
+        self.texts.number(_PROBED_TEXTS)
+        if self.texts.count * 2 <= self.texts.done:
+            self.texts.number()
+            try:
+                self._values = self._of_distinct(self.texts.dictionary())
+                return
+            except MemoryLimitError:
+                raise
+            except QueryExecutionError:
+                pass  # perhaps no doc but one without a value has the text at fault
+        self.texts, self._on_docs = None, _ColumnOnDocs(self._plan, self.index, self.call, self.name, self._kind, self._docs)
+        for job in self._on_docs.jobs():
+            job()
+
+    def _of_distinct(self, texts: pa.Array) -> pa.Array:
+        values = logical_values(texts, self._source.data_type)
+        parts = []
+        for first, end in batches(len(values), self._plan.control):
+            batch = values.slice(first, end - first)
+            parts.append(value_rows(self._plan.context, batch).evaluate(self.call))
+        return pa.concat_arrays(parts)
+
+    def finish(self) -> ComputedColumn:
+        """The column."""
+        if self._on_docs is not None:
+            return self._on_docs.finish()
+        assert self.texts is not None and self._values is not None
+        plan, values, num_docs = self._plan, self._values, self._plan.segments[self.index].num_docs
+        null = nulls_at(self._source, self._docs)
+        column = ComputedColumn(self.name, self._kind, num_docs)
+        if isinstance(self.call, Identifier):
+            column.put_ids(_spread(self.texts.ids, self._docs, num_docs), values)
+        else:
+            # The default stands for docs without a value, not what the expression gives for the column's default.
+            stored = pa.concat_arrays([_stored(values, self._kind), _stored(pa.nulls(1, values.type), self._kind)])
+            table, dictionary = _encode(stored)
+            ids = table[self.texts.ids]
+            if null is not None and plan.context.null_handling:
+                ids[null] = table[-1]
+            column.put_ids(_spread(ids, self._docs, num_docs), dictionary)
+            column.dictionary = _Sorted(dictionary, len(dictionary))  # type: ignore[assignment]
+        if plan.context.null_handling:
+            missing = np.zeros(len(self._docs), np.bool_) if null is None else null
+            if values.null_count:
+                missing = missing | values.is_null().to_numpy(zero_copy_only=False)[self.texts.ids]
+            if missing.any():
+                column.put_nulls(_spread(missing, self._docs, num_docs))
+        _account(plan, column)
+        return column
+
+
+def _pending_column(plan: ScanPlan, index: int, call: Expression, name: str, kind: ResultType, docs: Docs) -> _ColumnOnDocs | _ColumnOnTexts:
+    columns = set(columns_in(call))
+    if len(columns) == 1 and kind.single_value and is_constant(call) and len(docs):
+        source = plan.segments[index].column(columns.pop())
+        meta = plan.metas.of(source.name)[index]
+        if meta[abi.M_CARDINALITY] < 0 and meta[abi.M_RAW_OFFSETS] and source.single_value and (is_strict(call, plan.context) or not source.has_nulls):
+            return _ColumnOnTexts(plan, index, call, name, kind, docs)
+    return _ColumnOnDocs(plan, index, call, name, kind, docs)
+
+
+def _share_numbers(plan: ScanPlan, columns: Sequence[_ColumnOnDocs | _ColumnOnTexts], added: Sequence[dict[str, ComputedColumn]], name: str) -> None:
+    """Let a raw column of text in several segments have numbers for all of them, made when somebody asks (global_ids.py)."""
+    texts = {column.index: column.texts for column in columns if isinstance(column, _ColumnOnTexts) and isinstance(column.call, Identifier)}
+    numbered = [one for one in texts.values() if one is not None]
+    if len(numbered) < 2 or len(numbered) < len(columns):
+        return
+    shared = SharedNumbers(dict(zip(texts, numbered, strict=True)), len(plan.segments))
+    for index in texts:
+        added[index][name].shared = shared
 
 
 def _run(plan: ScanPlan, jobs: list[Callable[[], None]]) -> None:
@@ -359,6 +458,7 @@ class ComputedColumn:
     has_nulls: bool = False
     size_bytes: int = 0
     dictionary: Dictionary | None = None
+    shared: SharedNumbers | None = None
     meta: NDArray[np.int64] = field(default_factory=lambda: np.zeros(abi.META_WORDS, np.int64))
     _kept: list[Any] = field(default_factory=list)
 

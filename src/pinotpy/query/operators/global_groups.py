@@ -80,7 +80,7 @@ class GlobalTable:
 
 def global_table(plan: ScanPlan, layout: Layout, keys: list[Key]) -> GlobalTable | None:
     """The table for a query, None where units have to be merged by value."""
-    if plan.dictionaries is None or plan.num_units < 2 or not _fits(layout, keys):
+    if plan.num_units < 2 or not _fits(layout, keys):
         return None
     docs = (plan.units[:, abi.U_HIGH] - plan.units[:, abi.U_LOW]).astype(np.float64)
     expanded = tuple(key.expression.name for key in keys if key.expanded and isinstance(key.expression, Identifier))
