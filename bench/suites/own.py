@@ -274,13 +274,19 @@ _QUERIES: Final = (
     Query(
         "labels_filter",
         _literals,
-        "SELECT country, count(*) FROM requests WHERE list_has_any(labels, ['{x}', '{y}', '{z}']) GROUP BY country ORDER BY country LIMIT 1000",
+        "SELECT country, count(*) FROM requests "
+        "WHERE list_contains(labels, '{x}') OR list_contains(labels, '{y}') OR list_contains(labels, '{z}') GROUP BY country ORDER BY country LIMIT 1000",
         lambda pl, t, p: (
-            t.filter(pl.any_horizontal(pl.col("labels").list.contains(p[name]) for name in "xyz")).group_by("country").agg(pl.len()).sort("country")
+            t.select("country", found=pl.col("labels").list.eval(pl.element().is_in([p["x"], p["y"], p["z"]])).list.any())
+            .filter("found")
+            .group_by("country")
+            .agg(pl.len())
+            .sort("country")
         ),
         ours="SELECT country, COUNT(*) FROM requests WHERE labels IN ('{x}', '{y}', '{z}') GROUP BY country ORDER BY country LIMIT 1000",
         chdb="SELECT country, count(*) FROM requests WHERE hasAny(labels, ['{x}', '{y}', '{z}']) GROUP BY country ORDER BY country LIMIT 1000",
         ordered=True,
+        note="of several ways to say it, the fastest of each peer: DuckDB's list_has_any takes three to thirteen times as long",
     ),
     Query(
         "nulls_group",
