@@ -44,6 +44,7 @@ from bench.suites import SUITES
 from bench.tables import TABLES
 from bench.tables.table import say
 
+THE_SUITE: Final = ("ssb", "own")  # whose geometric mean is quoted
 DEFAULT_DATA_DIR: Final = Path(tempfile.gettempdir()) / "pinotpy-bench"
 
 
@@ -73,20 +74,27 @@ def main() -> None:
         "path": "in process" if arguments.in_process else "HTTP to answer",
         "suites": {},
     }
-    for name in suites:
-        result["suites"][name] = RUNNERS[name](name, arguments)
-    queried = [result["suites"][name] for name in suites if name in SUITES]
-    if len(queried) > 1:
-        result["geometric_mean"] = geometric_means([line["ratio"] for suite in queried for line in suite["queries"]])
-    result["load_after"], result["took_s"] = os.getloadavg()[0], round(time.perf_counter() - started, 1)
     out = arguments.out or Path(__file__).parent / "results" / f"{'-'.join(suites)}-{arguments.rows}.json"
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(json.dumps(result, indent=1) + "\n")
     for name in suites:
-        _report(name, result["suites"][name])
+        found = result["suites"][name] = RUNNERS[name](name, arguments)
+        result["versions"] |= {engine.partition("_")[0]: facts["version"] for engine, facts in found.get("peers", {}).items()}
+        lines = [line for part in THE_SUITE if part in result["suites"] for line in result["suites"][part]["queries"]]
+        if lines:
+            result["geometric_mean"] = geometric_means([line["ratio"] for line in lines])
+        result["load_after"], result["took_s"] = os.getloadavg()[0], round(time.perf_counter() - started, 1)
+        # After every suite: what took an hour outlives a failure of the next.
+        _write(out, result)
+        _report(name, found)
     if "geometric_mean" in result:
-        print(f"together: {result['geometric_mean']}")
+        print(f"{' and '.join(THE_SUITE)} together: {result['geometric_mean']}")
     say(f"written to {out} after {result['took_s']} s")
+
+
+def _write(out: Path, result: dict[str, Any]) -> None:
+    out.parent.mkdir(parents=True, exist_ok=True)
+    partial = out.with_suffix(".partial")
+    partial.write_text(json.dumps(result, indent=1) + "\n")
+    os.replace(partial, out)
 
 
 def _queries(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
