@@ -193,8 +193,9 @@ class QueryService:
             except PinotError as error:
                 partial = PartialResult(exceptions=[QueryException(error.code, _shown(error))])
                 partial.statistics.num_segments_queried = len(acquired.segments)
-            partial.statistics.cpu_ns += time.thread_time_ns() - cpu_start_ns
-            partial.statistics.execution_ns += self._clock.monotonic_ns() - start_ns
+                # What ran is counted by `execute`; of what failed, this is all that is known.
+                partial.statistics.cpu_ns = time.thread_time_ns() - cpu_start_ns
+                partial.statistics.execution_ns = self._clock.monotonic_ns() - start_ns
         partial.missing_segments = list(acquired.missing)
         if control.trace is not None:
             partial.trace = control.trace.stages()
