@@ -141,7 +141,9 @@ async def answer_query(broker: Broker, question: Question, may_read: Callable[[s
     result_keys, write = (pql_response.result_keys, pql_response.write) if is_pql else (sql_response.result_keys, sql_response.write)
     try:
         known = broker.plans.get(question)
-        asked = None if known is not None else broker.templates.find(question.text, question.dialect, question.beside_text)
+        asked = None
+        if known is None and not _is_over_limit(broker, question):
+            asked = broker.templates.find(question.text, question.dialect, question.beside_text)
         if asked is not None and asked.plan is not None:
             known = asked.plan
         plan = known or await _parse(broker, question)
@@ -201,17 +203,21 @@ async def answer_query(broker: Broker, question: Question, may_read: Callable[[s
 
 
 async def _parse(broker: Broker, question: Question) -> Plan:
-    allowed = broker.limits.query_text_bytes_max
-    if len(question.text) * 4 > allowed and len(question.text.encode("utf-8", "surrogatepass")) > allowed:
+    if _is_over_limit(broker, question):
         raise ParseError(
-            f"the query text has more than {allowed} bytes: shorten its lists, make id sets smaller with IDSET(x, 'expectedInsertions=…'), "
-            "or raise pinot.broker.query.maxTextBytes"
+            f"the query text has more than {broker.limits.query_text_bytes_max} bytes: shorten its lists, "
+            "make id sets smaller with IDSET(x, 'expectedInsertions=…'), or raise pinot.broker.query.maxTextBytes"
         )
     is_long = len(question.text) > INLINE_TEXT_CHARACTERS_MAX
     statement = await asyncio.to_thread(_parsed, question) if is_long else _parsed(question)
     options = _options(broker, question, statement)
     explain = statement.explain or asks_to_explain(options, requested=question.explain)
     return Plan(replace(statement, explain=explain), options)
+
+
+def _is_over_limit(broker: Broker, question: Question) -> bool:
+    allowed = broker.limits.query_text_bytes_max
+    return len(question.text) * 4 > allowed and len(question.text.encode("utf-8", "surrogatepass")) > allowed
 
 
 def _parsed(question: Question) -> Statement:

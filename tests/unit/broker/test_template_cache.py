@@ -118,6 +118,15 @@ def test_rights_are_asked_for_every_query_of_a_template(cluster: InProcessCluste
     assert asked == ["t"] * 3
 
 
+def test_a_long_literal_does_not_pass_the_limit_on_texts(cluster: InProcessCluster) -> None:
+    cluster.broker.limits = replace(cluster.broker.limits, query_text_bytes_max=100)
+    for number in range(3):
+        assert ask(cluster, f"SELECT COUNT(*) FROM t WHERE s = 'it''s {number}'")["exceptions"] == []
+    assert len(cluster.broker.templates) == 1
+    for literal in ("x" * 200, "é" * 50):
+        assert [e["errorCode"] for e in ask(cluster, f"SELECT COUNT(*) FROM t WHERE s = '{literal}'")["exceptions"]] == [150]
+
+
 def test_another_schema_makes_templates_void(cluster: InProcessCluster) -> None:
     learned(cluster)
     target = cluster.catalog.targets["t"]
