@@ -112,11 +112,17 @@ def _plan_rows(group: Finding) -> list[Row]:
     operator = group["operator"]
     if operator["name"] == "AGGREGATE_NO_SCAN":
         return [[f"AGGREGATE_NO_SCAN(reason:{operator['way']}: {operator['why']})", 3, 2]]
+    tree = group.get("starTree", {})
+    unused = f", starTree:[not used: {tree['why']}]" if tree and "number" not in tree else ""
     rows: list[Row] = [
-        [f"{operator['name']}({operator['arguments']}, way:{operator['way']}, reason:{operator['why']})", 3, 2],
+        [f"{operator['name']}({operator['arguments']}, way:{operator['way']}, reason:{operator['why']}{unused})", 3, 2],
         [f"PROJECT({', '.join(operator['columns'])})", 4, 3],
         ["DOC_ID_SET", 5, 4],
     ]
+    if "number" in tree:
+        order = ", ".join(tree["dimensionsSplitOrder"])
+        text = f"FILTER_STARTREE_INDEX(starTree:{tree['number']},dimensionsSplitOrder:[{order}],reason:{tree['why']},docs:{_span(group['toRead'])})"
+        return [*rows, [text, 6, 5]]
     if "filter" not in group:
         return [*rows, [f"FILTER_MATCH_ENTIRE_SEGMENT(docs:{_span(group['docs'])})", 6, 5]]
     return _add_filter(rows, group["filter"], 5)

@@ -15,6 +15,8 @@ from pinotpy.query.filter.pruning import BY_BLOOM, BY_MIN_MAX, BY_PARTITION
 from pinotpy.query.operators.distinct import grouping_context
 from pinotpy.query.partial import PartialResult, Statistics
 from pinotpy.query.scan import build_scan
+from pinotpy.query.segment_set import SegmentSet
+from pinotpy.query.star_tree.explain import explain_trees
 from pinotpy.segment.data_source import Segment, Stored
 
 # Rules that prune a segment, in the words of the answer.
@@ -35,7 +37,9 @@ def explain_segments(context: QueryContext, segments: Sequence[Segment], wanted:
       docs: [least, most] of one segment;
       pruned: {rule, why}, for the rule `min and max` also values: {column: [least, most] of each named segment}; or else
       operator: what is done with the docs (operators.py); toRead: [least, most] docs of one segment that are looked at;
-      filter, selects: how it is answered (access.py), and whether it selects nothing, some or everything; absent without filter.
+      filter, selects: how it is answered (access.py), and whether it selects nothing, some or everything; absent without filter;
+      starTree: of segments that have trees: {number, dimensionsSplitOrder, why} of the one that answers (then toRead are its
+      records, and there is no filter), or only `why` none does.
 
     Raises: what build_scan raises.
     """
@@ -53,11 +57,13 @@ def explain_segments(context: QueryContext, segments: Sequence[Segment], wanted:
 
 def _planned(context: QueryContext, wanted: Sequence[Segment], control: QueryControl) -> list[Finding]:
     planned = grouping_context(context) if context.kind is QueryKind.DISTINCT else context
+    groups, rest, unused = explain_trees(context, SegmentSet.of(wanted), control)
+    if groups and not len(rest):
+        return groups
     notes = ScanNotes()
-    plan = build_scan(planned, wanted, control, notes=notes)
+    plan = build_scan(planned, rest, control, notes=notes)
     operator = operator_of(context, plan)
     explainer = None if notes.tree is None else FilterExplainer(notes, context.dialect)
-    groups = []
     for number, segment in enumerate(notes.segments):
         control.check()
         if notes.facts is not None and notes.facts.prune[number]:
@@ -66,6 +72,8 @@ def _planned(context: QueryContext, wanted: Sequence[Segment], control: QueryCon
             continue
         to_read = int(notes.docs_to_read[number])
         group = _group(segment) | {"operator": operator, "toRead": [to_read, to_read]}
+        if segment.name in unused:
+            group["starTree"] = unused[segment.name]
         if explainer is not None:
             assert notes.facts is not None
             group["filter"] = explainer.in_segment(number)

@@ -24,11 +24,15 @@ from pinotpy.query.program import Instructions
 from pinotpy.query.scan import count_pruned, deal, emit_filter
 from pinotpy.query.segment_set import SegmentSet
 from pinotpy.query.star_tree.choose import TreeShape, Wanted, record_context
+from pinotpy.query.star_tree.sketches import num_rows
 from pinotpy.segment.global_ids.cache import GlobalDictionaries
 from pinotpy.segment.star_tree.reader import StarTree
 
 # Trees that are walked between two looks at the control: a tree takes microseconds, a million nodes a few milliseconds.
 _WALKED_AT_ONCE: Final = 64
+# A record costs as much as three rows: it is gathered from a list, and its sums are wide. So many are read in any case.
+ROWS_PER_RECORD: Final = 3
+RECORDS_FREE: Final = 1 << 17
 
 
 def star_tree_scan(
@@ -42,8 +46,9 @@ def star_tree_scan(
     executor: Executor | None = None,
     dictionaries: GlobalDictionaries | None = None,
     is_whole: bool = False,
-) -> ScanPlan:
-    """The plan of a query over trees of one shape, which fit it.
+) -> ScanPlan | None:
+    """The plan of a query over trees of one shape, which fit it; None where it would read so many records that the rows
+    themselves are read faster.
 
     Raises: for literals and patterns what predicate.typed_leg raises; what `control` raises.
     """
@@ -67,7 +72,10 @@ def star_tree_scan(
         selects = np.ones(len(trees), np.bool_)
     statistics.num_segments_processed = statistics.num_segments_queried - statistics.num_segments_pruned
     walk = _Walk(shape, wanted, trees, tree)
-    docs, bounds, undecided = walk.run(np.flatnonzero(selects), control)
+    found = walk.run(np.flatnonzero(selects), control)
+    if found is None:
+        return None
+    docs, bounds, undecided = found
     units, starts = deal(_units(np.flatnonzero(selects), docs, bounds), threads if executor is not None else 1)
     program = Instructions()
     if tree is not None and undecided and len(units):
@@ -121,10 +129,11 @@ class _Walk:
         tests = [test for node in ([] if tree is None else _all_of(tree)) for test in self._tests_of(node)]
         self._tests, self._spans = self._sorted(tests)
 
-    def run(self, rows: NDArray[np.int64], control: QueryControl) -> tuple[NDArray[np.int32], NDArray[np.int64], bool]:
+    def run(self, rows: NDArray[np.int64], control: QueryControl) -> tuple[NDArray[np.int32], NDArray[np.int64], bool] | None:
         """(docs, bounds, undecided): the records of tree rows[i] are docs[bounds[i] : bounds[i + 1]], ascending; undecided: the
-        filter is still to be tested on them."""
+        filter is still to be tested on them. None for too many records."""
         parts, counts, undecided = [], [np.zeros(1, np.int64)], self._filtered
+        left = max(num_rows(self._trees) // ROWS_PER_RECORD, RECORDS_FREE)
         for first in range(0, len(rows), _WALKED_AT_ONCE):
             control.check()
             some = rows[first : first + _WALKED_AT_ONCE]
@@ -136,6 +145,9 @@ class _Walk:
             # A tree's records are below 2^31.
             runs = runs[np.argsort((owner << 32) | runs[:, 0])]
             lengths = runs[:, 1] - runs[:, 0]
+            left -= int(lengths.sum())
+            if left < 0:
+                return None
             control.reserve(int(lengths.sum()) * 4)
             docs = np.empty(int(lengths.sum()), np.int32)
             kernels.write_docs(runs, docs)
