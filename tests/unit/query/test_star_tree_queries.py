@@ -1,0 +1,371 @@
+"""Proves that answers from star-trees are those of the rows: random tables, trees and queries with the trees on and off, split into
+one and several segments, bit for bit (percentiles too, below the size at which their states are thinned); that nulls, missing
+pairs and odd queries keep trees out; that EXPLAIN says who answers; and that a damaged tree is refused by its name."""
+
+from __future__ import annotations
+
+import random
+import struct
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from pinotpy.config.schema import Schema
+from pinotpy.config.table import TableConfig
+from pinotpy.errors import SegmentCorruptError
+from pinotpy.kernels import star_tree as kernels
+from pinotpy.kernels.star_tree import N_AGGREGATED, N_END, N_FIRST, N_LAST, N_LEVEL, N_START, N_VALUE, NODE_WORDS
+from pinotpy.pql.parser import parse_pql, parse_sql
+from pinotpy.query.combine import merge_partials
+from pinotpy.query.compile import compile_query
+from pinotpy.query.context import QueryOptions
+from pinotpy.query.control import QueryControl
+from pinotpy.query.execute import execute
+from pinotpy.query.explain.answer import explanation
+from pinotpy.query.partial import Statistics
+from pinotpy.query.reduce import reduce_partials
+from pinotpy.query.star_tree import scan as star_tree_scan
+from pinotpy.segment import layout
+from pinotpy.segment.builder import build_segment_into
+from pinotpy.segment.checksum import crc32c
+from pinotpy.segment.directory import MemoryDirectory
+from pinotpy.segment.immutable import ImmutableSegment, open_segment
+from pinotpy.segment.metadata import SegmentMetadata, segment_crc
+
+SCHEMA_JSON: dict[str, Any] = {
+    "schemaName": "t",
+    "dimensionFieldSpecs": [{"name": name, "dataType": kind} for name, kind in (("a", "STRING"), ("b", "INT"), ("c", "LONG"), ("e", "DOUBLE"))],
+    "metricFieldSpecs": [{"name": name, "dataType": kind} for name, kind in (("l", "LONG"), ("x", "DOUBLE"), ("i", "INT"), ("f", "FLOAT"))],
+}
+SCHEMA = Schema.from_json(SCHEMA_JSON)
+PAIRS = ["COUNT__*", "SUM__l", "AVG__x", "MIN__x", "MAX__x", "MINMAXRANGE__i", "SUM__f", "DISTINCTCOUNTHLL__i", "PERCENTILEEST__i", "PERCENTILETDIGEST__x"]
+AGGREGATIONS = (
+    "COUNT(*)", "SUM(l)", "AVG(l)", "SUM(x)", "AVG(x)", "MIN(x)", "MAX(x)", "MINMAXRANGE(x)", "MINMAXRANGE(i)", "MIN(i)", "SUM(f)", "COUNT(l)",
+    "DISTINCTCOUNTHLL(i)", "DISTINCTCOUNTRAWHLL(i)", "PERCENTILEEST(i, 50)", "PERCENTILETDIGEST(x, 95)", "COUNT(*) FILTER(WHERE b > 2)",
+    "SUM(x) FILTER(WHERE a = 'v1' OR b = 0)",
+)  # fmt: skip
+PREDICATES = (
+    "a = 'v1'", "a <> 'v2'", "a IN ('v0', 'v3', 'nope')", "a NOT IN ('v1', 'v4')", "b BETWEEN 1 AND 3", "b > 2", "b = 77", "c <> 1", "c >= 0", "e < 1.5",
+    "REGEXP_LIKE(a, 'v[13]')", "a LIKE '%2'", "b IN (0, 5)", "e IN (0.5, 2.5)", "NOT (b = 1)", "a IS NULL",
+)  # fmt: skip
+
+
+def rows(rng: np.random.Generator, count: int) -> pa.RecordBatch:
+    return pa.record_batch(
+        {
+            "a": pa.array([f"v{v}" for v in rng.integers(0, 6, count)]),
+            "b": pa.array(rng.integers(0, 6, count).astype(np.int32)),
+            "c": pa.array(rng.integers(0, 3, count)),
+            "e": pa.array(rng.integers(0, 4, count) + 0.5),
+            "l": pa.array(rng.integers(-(2**62), 2**62, count) if count % 2 else rng.integers(-100, 100, count)),
+            "x": pa.array(rng.normal(0, 1, count) * 10.0 ** rng.integers(-12, 12, count)),
+            "i": pa.array(rng.integers(0, 300, count).astype(np.int32)),
+            "f": pa.array(rng.normal(0, 3, count).astype(np.float32)),
+        }
+    )
+
+
+def config(trees: list[dict[str, Any]], **indexing: Any) -> TableConfig:
+    return TableConfig.from_json(
+        {
+            "tableName": "t",
+            "tableType": "OFFLINE",
+            "segmentsConfig": {"replication": "1"},
+            "tenants": {},
+            "metadata": {},
+            "tableIndexConfig": {"noDictionaryColumns": ["x"], "starTreeIndexConfigs": trees, **indexing},
+        }
+    )
+
+
+def tree(order: list[str], leaf_max: int, skipped: list[str] | None = None, pairs: list[str] | None = None) -> dict[str, Any]:
+    return {
+        "dimensionsSplitOrder": order,
+        "skipStarNodeCreationForDimensions": skipped or [],
+        "functionColumnPairs": PAIRS if pairs is None else pairs,
+        "maxLeafRecords": leaf_max,
+    }
+
+
+def build(batch: pa.RecordBatch, table_config: TableConfig, name: str = "s", schema: Schema = SCHEMA) -> tuple[ImmutableSegment, MemoryDirectory]:
+    directory = MemoryDirectory(name)
+    build_segment_into(directory, schema, table_config, [batch], name)
+    return open_segment(directory), directory
+
+
+def ask(
+    text: str, segments: list[ImmutableSegment], *, trees: bool = True, null_handling: bool = False, schema: Schema = SCHEMA, pql: bool = False
+) -> tuple[Any, Statistics]:
+    statement = parse_pql(text) if pql else parse_sql(text)
+    context = compile_query(statement, schema, QueryOptions(use_star_tree=trees), null_handling=null_handling)
+    partial = execute(context, segments, QueryControl())
+    reduced = reduce_partials(context, merge_partials(context, [partial]))
+    columns = [column.values.to_pylist() for column in reduced.columns]
+    return [columns, [[column.values.to_pylist() for column in group] for group in getattr(reduced, "group_lists", ()) if not pql]], partial.statistics
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_random_queries_give_the_answers_of_the_rows(seed: int) -> None:
+    rng, numbers = random.Random(seed), np.random.default_rng(seed)
+    dimensions = ["a", "b", "c", "e"]
+    orders = [rng.sample(dimensions, rng.randint(2, 4)), rng.sample(dimensions, 4)]
+    trees = [tree(order, rng.choice([1, 5, 50, 10_000]), rng.sample(order, rng.randint(0, 2))) for order in orders]
+    batch = rows(numbers, rng.choice([601, 1400]))
+    whole = [build(batch, config(trees), "whole")[0]]
+    cuts = sorted(rng.sample(range(1, batch.num_rows), 3))
+    several = []
+    for number, (low, high) in enumerate(zip([0, *cuts], [*cuts, batch.num_rows], strict=True)):
+        # One part has no tree, another has only the second.
+        several.append(build(batch.slice(low, high - low), config(trees if number not in (1, 2) else trees[1:] if number == 1 else []), f"part{number}")[0])
+    answered = 0
+    for _ in range(25):
+        keys = rng.sample(dimensions, rng.choice([0, 1, 1, 2]))
+        chosen = ", ".join([*keys, *rng.sample(AGGREGATIONS, rng.randint(1, 4))])
+        text = f"SELECT {chosen} FROM t"
+        if rng.random() < 0.85:
+            text += f" WHERE {condition(rng, 0)}"
+        if keys:
+            text += f" GROUP BY {', '.join(keys)} ORDER BY {', '.join(keys)} LIMIT 10000"
+        expected, by_rows = ask(text, whole, trees=False)
+        for segments in (whole, several):
+            found, statistics = ask(text, segments)
+            assert str(found) == str(expected), text
+            answered += statistics.num_docs_scanned < by_rows.num_docs_scanned
+    assert answered > 10, "trees must have answered most of the queries"
+
+
+def condition(rng: random.Random, depth: int) -> str:
+    if depth == 2 or rng.random() < 0.4:
+        return rng.choice(PREDICATES)
+    joined = f" {rng.choice(['AND', 'OR'])} ".join(condition(rng, depth + 1) for _ in range(rng.randint(2, 3)))
+    return f"NOT ({joined})" if rng.random() < 0.2 else f"({joined})"
+
+
+def test_a_query_reads_one_record_where_one_node_decides_it() -> None:
+    segments = [build(rows(np.random.default_rng(5), 2000), config([tree(["a", "b", "c"], 1)]))[0]]
+    _, statistics = ask("SELECT SUM(l) FROM t WHERE a = 'v1' AND b = 2", segments)
+    assert (statistics.num_docs_scanned, statistics.num_entries_scanned_in_filter) == (1, 0)
+    _, statistics = ask("SELECT a, SUM(l) FROM t GROUP BY a", segments)
+    assert statistics.num_docs_scanned == 6
+    assert statistics.total_docs == 2000
+    _, statistics = ask("SELECT a, SUM(l) FROM t GROUP BY a", segments, trees=False)
+    assert statistics.num_docs_scanned == 2000
+
+
+def test_both_dialects_use_trees_and_the_option_turns_them_off() -> None:
+    segments = [build(rows(np.random.default_rng(5), 500), config([tree(["a"], 1)]))[0]]
+    for pql in (False, True):
+        text = "SELECT SUM(i) FROM t GROUP BY a TOP 10" if pql else "SELECT a, SUM(i) FROM t GROUP BY a"
+        text = text.replace("SUM(i)", "SUM(l)")
+        _, on = ask(text, segments, pql=pql)
+        _, off = ask(text, segments, pql=pql, trees=False)
+        assert (on.num_docs_scanned, off.num_docs_scanned) == (6, 500)
+
+
+NULLABLE = Schema.from_json(SCHEMA_JSON | {"enableColumnBasedNullHandling": True})
+
+
+def test_nulls_keep_trees_out_where_they_change_the_answer() -> None:
+    batch = rows(np.random.default_rng(5), 400)
+    nulls = pa.array([None if i % 3 == 0 else value for i, value in enumerate(batch.column("l").to_pylist())], pa.int64())
+    batch = batch.set_column(batch.schema.get_field_index("l"), "l", nulls)
+    table_config = config([tree(["a", "b"], 1)], nullHandlingEnabled=True)
+    segments = [build(batch, table_config, schema=NULLABLE)[0]]
+    for text, with_nulls in (
+        ("SELECT SUM(l) FROM t WHERE a = 'v1'", False),
+        ("SELECT COUNT(l) FROM t WHERE a = 'v1'", False),
+        ("SELECT SUM(x) FROM t WHERE a = 'v1'", True),
+        ("SELECT COUNT(*) FROM t WHERE a = 'v1'", True),
+    ):
+        for null_handling, uses_tree in ((False, True), (True, with_nulls)):
+            found, statistics = ask(text, segments, null_handling=null_handling, schema=NULLABLE)
+            expected, by_rows = ask(text, segments, trees=False, null_handling=null_handling, schema=NULLABLE)
+            assert found == expected, (text, null_handling)
+            assert (statistics.num_docs_scanned == 1) is uses_tree, (text, null_handling)
+            assert by_rows.num_docs_scanned > 1
+
+
+REASONS = {
+    "SELECT SUM(l) FROM t WHERE e = 0.5": "column e is not in its dimensionsSplitOrder",
+    "SELECT MAX(l) FROM t WHERE a = 'v1'": "it has no pair MAX__l",
+    "SELECT DISTINCTCOUNT(l) FROM t WHERE a = 'v1'": "distinctcount(l) is not pre-aggregated",
+    "SELECT DISTINCTCOUNTHLL(i, 12) FROM t WHERE a = 'v1'": "distinctcounthll(i) is not pre-aggregated",
+    "SELECT SUM(l * x) FROM t WHERE a = 'v1'": "aggregates an expression",
+    "SELECT SUM(l) FROM t WHERE b + 1 = 3": "a condition on an expression",
+    "SELECT UPPER(a), SUM(l) FROM t GROUP BY UPPER(a)": "GROUP BY an expression",
+    "SELECT COUNT(*) FROM t": "segments know how many rows they have",
+    "SELECT SUM(l) FROM t WHERE a = 'v1' OPTION(useStarTree=false)": "the option useStarTree is false",
+}
+
+
+@pytest.mark.parametrize("text", REASONS)
+def test_explain_says_why_no_tree_answers(text: str) -> None:
+    group = explained(text)
+    assert "number" not in group["starTree"] and REASONS[text] in group["starTree"]["why"]
+
+
+def explained(text: str) -> Any:
+    from pinotpy.query.options import query_options
+
+    segments = [build(rows(np.random.default_rng(5), 300), config([tree(["a", "b"], 1)]))[0]]
+    statement = parse_sql(text)
+    context = replace(compile_query(statement, SCHEMA, query_options(statement), null_handling=False), explain=True)
+    partial = execute(context, segments, QueryControl())
+    (group,) = partial.explain
+    assert explanation(context, [partial.explain]).rows()
+    return group
+
+
+def test_explain_names_the_tree_that_answers_and_the_records_that_it_reads() -> None:
+    group = explained("SELECT a, SUM(l) FROM t WHERE b IN (1, 3) GROUP BY a")
+    assert group["starTree"]["dimensionsSplitOrder"] == ["a", "b"] and group["starTree"]["number"] == 0
+    assert group["toRead"] == [12, 12]
+
+
+def test_a_tree_that_would_read_too_many_records_is_left_aside(monkeypatch: pytest.MonkeyPatch) -> None:
+    segments = [build(rows(np.random.default_rng(5), 300), config([tree(["a", "b", "c", "e"], 1)]))[0]]
+    text = "SELECT a, b, c, e, SUM(l) FROM t GROUP BY a, b, c, e ORDER BY a, b, c, e LIMIT 1000"
+    expected, by_tree = ask(text, segments)
+    monkeypatch.setattr(star_tree_scan, "RECORDS_FREE", 10)
+    found, by_rows = ask(text, segments)
+    assert found == expected and by_rows.num_docs_scanned == 300 > by_tree.num_docs_scanned
+
+
+# --- the walk against a slow twin ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_walk_finds_the_records_that_a_slow_walk_finds(seed: int) -> None:
+    rng = random.Random(seed)
+    order = rng.sample(["a", "b", "c", "e"], 4)
+    segment, _ = build(rows(np.random.default_rng(seed), 700), config([tree(order, rng.choice([1, 4, 30]), rng.sample(order, rng.randint(0, 2)))]))
+    found = segment.star_trees[0]
+    nodes = found.nodes
+    for _ in range(40):
+        wanted: list[tuple[int, set[int]]] = []  # per dimension: need, passing ids
+        tests, spans = [], []
+        members = []
+        for name in order:
+            size = segment.column(name).cardinality
+            need = rng.choice([kernels.NEED_NOTHING, kernels.NEED_VALUES, kernels.NEED_TESTS])
+            passing, first = set(range(size)), len(tests)
+            for _ in range(rng.randint(1, 2) if need == kernels.NEED_TESTS else 0):
+                kind, negated = rng.choice([kernels.TEST_RANGE, kernels.TEST_MEMBERS, kernels.TEST_TABLE]), rng.randint(0, 1)
+                if kind == kernels.TEST_RANGE:
+                    low = rng.randint(0, size)
+                    high = rng.randint(low, size)
+                    ids, row = set(range(low, high)), [kind, negated, low, high]
+                else:
+                    ids = {i for i in range(size) if rng.random() < 0.4}
+                    array = np.array(sorted(ids) or [0], np.uint32) if kind == kernels.TEST_MEMBERS else np.array([i in ids for i in range(size)], np.uint8)
+                    members.append(array)
+                    row = [kind, negated, array.ctypes.data, len(ids)]
+                tests.append(row)
+                passing &= set(range(size)) - ids if negated else ids
+            wanted.append((need, passing))
+            spans.append([first, len(tests)])
+        needs = np.array([[need for need, _ in wanted]], np.uint8)
+        offsets = np.zeros(2, np.int64)
+        addresses = np.array([[found.nodes_address, len(nodes)]], np.int64)
+        runs, _ = kernels.walk_trees(addresses, needs, np.array(tests, np.int64).reshape(-1, 4), np.array([spans], np.int64), offsets)
+        assert sorted(map(tuple, runs.tolist())) == sorted(slow_walk(nodes, wanted))
+
+
+def slow_walk(nodes: Any, wanted: list[tuple[int, set[int]]]) -> list[tuple[int, int]]:
+    found, waiting = [], [0]
+    last = max([place for place, (need, _) in enumerate(wanted) if need != kernels.NEED_NOTHING], default=-1)
+    while waiting:
+        node = nodes[waiting.pop()]
+        if node[N_LEVEL] > last:
+            found.append((int(node[N_AGGREGATED]), int(node[N_AGGREGATED]) + 1))
+            continue
+        children = list(range(node[N_FIRST], node[N_LAST]))
+        if not children:
+            found.append((int(node[N_START]), int(node[N_END])))
+            continue
+        need, passing = wanted[node[N_LEVEL]]
+        stars = [child for child in children if nodes[child, N_VALUE] < 0]
+        if need == kernels.NEED_NOTHING and stars:
+            waiting += stars
+        else:
+            waiting += [child for child in children if nodes[child, N_VALUE] in passing]
+    return found
+
+
+# --- damage ----------------------------------------------------------------------------------------------------------
+
+
+def with_nodes(directory: MemoryDirectory, change: Any) -> MemoryDirectory:
+    """The segment with other nodes, all CRCs made right again."""
+    data = bytearray(directory.map(layout.COLUMNS).tobytes())
+    metadata = SegmentMetadata.from_bytes(directory.read(layout.METADATA, size_max=1 << 30), "m")
+    (found,) = metadata.star_trees
+    entry = next(entry for entry in found.buffers if entry.kind == "nodes")
+    nodes = np.frombuffer(bytes(data[entry.offset : entry.offset + entry.size_bytes]), np.int32).reshape(-1, NODE_WORDS).copy()
+    change(nodes)
+    data[entry.offset : entry.offset + entry.size_bytes] = nodes.tobytes()
+    crc = crc32c(bytes(data[entry.offset : entry.offset + layout.aligned(entry.size_bytes)]))
+    buffers = tuple(replace(each, crc=crc) if each is entry else each for each in found.buffers)
+    metadata = replace(metadata, star_trees=(replace(found, buffers=buffers),))
+    metadata = replace(metadata, crc=segment_crc(metadata))
+    directory.replace(layout.COLUMNS, bytes(data))
+    directory.replace(layout.METADATA, metadata.to_bytes())
+    return directory
+
+
+def set_word(node: int, word: int, value: int) -> Any:
+    def change(nodes: Any) -> None:
+        nodes[node, word] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("node", "word", "value"),
+    [
+        (0, N_FIRST, 0),
+        (0, N_LAST, 10**6),
+        (1, N_LEVEL, 3),
+        (2, N_VALUE, 100),
+        (2, N_START, -1),
+        (3, N_END, 10**6),
+        (2, N_AGGREGATED, 10**6),
+        (3, N_AGGREGATED, 0),
+    ],
+)
+def test_nodes_that_a_walk_cannot_trust_are_refused_with_the_trees_name(node: int, word: int, value: int) -> None:
+    _, directory = build(rows(np.random.default_rng(5), 200), config([tree(["a", "b"], 1)]))
+    with pytest.raises(SegmentCorruptError, match=r"star-tree\(a, b\)"):
+        open_segment(with_nodes(directory, set_word(node, word, value)))
+
+
+def test_honest_nodes_pass_the_checks() -> None:
+    _, directory = build(rows(np.random.default_rng(5), 200), config([tree(["a", "b"], 1)]))
+    assert open_segment(with_nodes(directory, lambda nodes: None)).star_trees
+
+
+def test_every_flipped_byte_of_a_trees_buffers_is_found() -> None:
+    _, directory = build(rows(np.random.default_rng(5), 60), config([tree(["a", "b"], 1, pairs=["COUNT__*", "AVG__x", "DISTINCTCOUNTHLL__i"])]))
+    honest = directory.map(layout.COLUMNS).tobytes()
+    metadata = SegmentMetadata.from_bytes(directory.read(layout.METADATA, size_max=1 << 30), "m")
+    first = min(entry.offset for entry in metadata.star_trees[0].buffers)
+    rng = random.Random(2)
+    for position in rng.sample(range(first, len(honest)), 60):
+        data = bytearray(honest)
+        data[position] ^= 1 << rng.randrange(8)
+        directory.replace(layout.COLUMNS, bytes(data))
+        with pytest.raises(SegmentCorruptError, match="star-tree"):
+            open_segment(directory)
+
+
+def test_a_tree_of_a_later_version_is_refused_as_such() -> None:
+    _, directory = build(rows(np.random.default_rng(5), 60), config([tree(["a"], 1)]))
+    body = directory.read(layout.METADATA, size_max=1 << 30)[layout.METADATA_HEADER_BYTES :]
+    later = body.replace(b'"version": 1,\n', b'"version": 2,\n')
+    assert later != body and struct.calcsize("<q") == 8
+    directory.replace(layout.METADATA, layout.metadata_bytes(later))
+    with pytest.raises(Exception, match="another format"):
+        open_segment(directory)
