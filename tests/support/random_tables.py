@@ -189,11 +189,35 @@ def _config(rng: random.Random, columns: tuple[RandomColumn, ...]) -> TableConfi
                 "noDictionaryColumns": [c.name for c in raw],
                 "invertedIndexColumns": inverted,
                 **random_indexes(repr((named, inverted)), named, [c.name for c in raw]),
+                "starTreeIndexConfigs": _star_trees(rng, with_dictionary, columns),
             },
             "fieldConfigList": fields,
             "metadata": {},
         }
     )
+
+
+def _star_trees(rng: random.Random, with_dictionary: list[RandomColumn], columns: tuple[RandomColumn, ...]) -> list[dict[str, Any]]:
+    """Up to two trees over any single-value columns; drawn apart, so that tables and queries of a seed are those that they were."""
+    own = random.Random(repr(rng.getstate()[1][:8]))
+    dimensions = [c.name for c in with_dictionary if c.single_value]
+    numbers = [c.name for c in columns if c.single_value and c.type in ("INT", "LONG", "FLOAT", "DOUBLE", "TIMESTAMP", "BOOLEAN")]
+    hashed = [c.name for c in columns if c.single_value and c.type != "BYTES"]
+    trees: list[dict[str, Any]] = []
+    for _ in range(own.choice([0, 1, 2]) if dimensions else 0):
+        order = own.sample(dimensions, own.randint(1, min(5, len(dimensions))))
+        pairs = ["COUNT__*"] + [f"{function}__{c}" for c in numbers for function in ("SUM", "AVG", "MIN", "MAX", "MINMAXRANGE") if own.random() < 0.8]
+        pairs += [f"DISTINCTCOUNTHLL__{c}" for c in hashed if own.random() < 0.5]
+        pairs += [f"{function}__{c}" for c in numbers for function in ("PERCENTILEEST", "PERCENTILETDIGEST") if own.random() < 0.5]
+        trees.append(
+            {
+                "dimensionsSplitOrder": order,
+                "skipStarNodeCreationForDimensions": own.sample(order, own.choice([0, 0, 1])),
+                "functionColumnPairs": pairs,
+                "maxLeafRecords": own.choice([1, 1, 3, 20, 10_000]),
+            }
+        )
+    return trees
 
 
 def _stored(column: RandomColumn, cells: list[Any]) -> pa.Array:

@@ -94,8 +94,7 @@ def _indexes(config: TableConfig) -> Iterator[Fault]:
     indexing = config.indexing
     for key, field in _COLUMN_LISTS.items():
         yield from _repeated(getattr(indexing, field), f"{_INDEX}.{key}")
-    raw_columns = set(indexing.no_dictionary_columns) | set(indexing.no_dictionary_config or {})
-    raw_columns |= {field.name for field in config.field_configs if field.encoding_type is EncodingType.RAW}
+    raw_columns = _raw_columns(config)
     for index, column in enumerate(indexing.inverted_index_columns):
         if column in raw_columns:
             yield Fault(f"{_INDEX}.invertedIndexColumns[{index}]", f"{describe(column)}, which has no dictionary", "columns with a dictionary")
@@ -104,6 +103,12 @@ def _indexes(config: TableConfig) -> Iterator[Fault]:
             yield Fault(f"{_INDEX}.sortedColumn[{index}]", f"{describe(column)}, which has no dictionary", "a column with a dictionary")
     yield from _repeated([field.name for field in config.field_configs], "$.fieldConfigList", suffix=".name")
     yield from _field_configs(config, raw_columns)
+
+
+def _raw_columns(config: TableConfig) -> set[str]:
+    """Columns that get no dictionary."""
+    named = set(config.indexing.no_dictionary_columns) | set(config.indexing.no_dictionary_config or {})
+    return named | {field.name for field in config.field_configs if field.encoding_type is EncodingType.RAW}
 
 
 def _field_configs(config: TableConfig, raw_columns: set[str]) -> Iterator[Fault]:
@@ -140,9 +145,13 @@ def _repeated(names: Iterable[str], path: str, suffix: str = "") -> Iterator[Fau
 
 
 def _star_trees(config: TableConfig) -> Iterator[Fault]:
+    raw_columns = _raw_columns(config)
     for index, tree in enumerate(config.indexing.star_tree_index_configs):
         path = f"{_INDEX}.starTreeIndexConfigs[{index}]"
         yield from _repeated(tree.dimensions_split_order, f"{path}.dimensionsSplitOrder")
+        for position, column in enumerate(tree.dimensions_split_order):
+            if column in raw_columns:
+                yield Fault(f"{path}.dimensionsSplitOrder[{position}]", f"{describe(column)}, which has no dictionary", "columns with a dictionary")
         for position, column in enumerate(tree.skip_star_node_creation_for_dimensions):
             if column not in tree.dimensions_split_order:
                 yield Fault(f"{path}.skipStarNodeCreationForDimensions[{position}]", describe(column), "a dimension of dimensionsSplitOrder")
@@ -153,6 +162,15 @@ def _star_trees(config: TableConfig) -> Iterator[Fault]:
             if not separator or not column or function.upper().replace("_", "") not in STAR_TREE_FUNCTIONS:
                 allowed = "FUNCTION__column with a function of " + ", ".join(STAR_TREE_FUNCTIONS)
                 yield Fault(f"{path}.functionColumnPairs[{position}]", describe(pair), allowed)
+        for position, item in enumerate(tree.aggregation_configs):
+            function = str(item.get("aggregationFunction", "")).upper().replace("_", "")
+            if function not in STAR_TREE_FUNCTIONS or not isinstance(item.get("columnName"), str):
+                expected = "columnName, and as aggregationFunction one of " + ", ".join(STAR_TREE_FUNCTIONS)
+                yield Fault(f"{path}.aggregationConfigs[{position}]", describe(item), expected)
+            elif item.get("functionParameters"):
+                yield Fault(
+                    f"{path}.aggregationConfigs[{position}].functionParameters", describe(item["functionParameters"]), "none: sketches have their usual size"
+                )
 
 
 def _expressions(config: TableConfig) -> Iterator[Fault]:

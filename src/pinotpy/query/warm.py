@@ -45,6 +45,16 @@ _TEXT_SQL: Final = (
     "SELECT {t} FROM warm WHERE {t} IN ('a', 'd') AND ascending > 1 ORDER BY {t}, d LIMIT 2",
     "SELECT COUNT(*) FROM warm WHERE {t} LIKE '%a' OR {t} LIKE '%b%' OR REGEXP_LIKE({t}, 'ab[0-9]')",
 )
+# Answered by a star-tree, whose records are walked and added up by kernels of their own.
+_TREE: Final = {
+    "dimensionsSplitOrder": ["s", "ascending"],
+    "functionColumnPairs": ["SUM__l", "SUM__d", "MINMAXRANGE__d", "MINMAXRANGE__l"],
+    "maxLeafRecords": 1,
+}
+_TREE_SQL: Final = (
+    "SELECT SUM(l), SUM(d), MIN(d), MAX(l) FROM warm WHERE s IN ('a', 'd') AND ascending > 1",
+    "SELECT s, SUM(l), AVG(d), MAX(d) FROM warm WHERE ascending <> 2 GROUP BY s",
+)
 _PQL: Final = ("SELECT COUNT(*), SUM(raw_d) FROM warm WHERE mv = 2 GROUP BY mv TOP 5", "SELECT s, mv FROM warm LIMIT 2")
 
 
@@ -67,6 +77,7 @@ def warm() -> None:
             "tenants": {},
             "metadata": {},
             "tableIndexConfig": {
+                "starTreeIndexConfigs": [_TREE],
                 "rangeIndexColumns": ["d"],
                 "noDictionaryColumns": [item["name"] for item in raw],
                 "invertedIndexColumns": ["s", "mv"],
@@ -85,7 +96,7 @@ def warm() -> None:
     numbers = [name for name, data_type in columns.items() if data_type in (DataType.INT, DataType.DOUBLE)]
     texts = [text.format(n=prefix + name) for name in numbers for prefix in ("", "raw_") for text in _SQL]
     texts += [text.format(t=name) for name in ("s", "raw_s") for text in _TEXT_SQL]
-    statements = [parse_sql(text) for text in texts] + [parse_pql(text) for text in _PQL]
+    statements = [parse_sql(text) for text in [*texts, *_TREE_SQL]] + [parse_pql(text) for text in _PQL]
     try:
         for statement in statements:
             for null_handling in (False, True):

@@ -200,6 +200,16 @@ WRONG: list[tuple[Any, list[str]]] = [
         [f"{INDEX}.starTreeIndexConfigs[0].functionColumnPairs[{i}]" for i in (0, 1)],
     ),
     (
+        config({"noDictionaryColumns": ["a"], "starTreeIndexConfigs": [TREE | {"functionColumnPairs": ["SUM__b", "DISTINCTCOUNTTHETASKETCH__b"]}]}),
+        [f"{INDEX}.starTreeIndexConfigs[0].dimensionsSplitOrder[0]", f"{INDEX}.starTreeIndexConfigs[0].functionColumnPairs[1]"],
+    ),
+    (
+        config(
+            {"starTreeIndexConfigs": [TREE | {"aggregationConfigs": [{"columnName": "b", "aggregationFunction": "MAGIC"}, {"aggregationFunction": "SUM"}]}]}
+        ),
+        [f"{INDEX}.starTreeIndexConfigs[0].aggregationConfigs[{i}]" for i in (0, 1)],
+    ),
+    (
         config({"starTreeIndexConfigs": [TREE | {"skipStarNodeCreationForDimensions": ["z"]}]}),
         [f"{INDEX}.starTreeIndexConfigs[0].skipStarNodeCreationForDimensions[0]"],
     ),
