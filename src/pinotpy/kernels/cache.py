@@ -5,12 +5,15 @@ name carries a hash of that file and of everything that it imports from kernels/
 callee is never answered from a stale cache, and an edit compiles again only what depends on it. Above lies a folder for the
 versions of Python, numba and llvmlite and for the CPU. No other room compiles anything (tests/test_architecture.py). Order:
 `PINOTPY_KERNEL_CACHE`, `$XDG_CACHE_HOME/pinotpy` or `~/.cache/pinotpy`, a folder in the package, else a temporary folder of
-this process (everything still works on a read-only machine, it only compiles again).
+this process, filled from whichever of these can be read: a read-only image that was warmed up compiles nothing, and one that was
+not still works.
 """
 
 from __future__ import annotations
 
 import ast
+import atexit
+import contextlib
 import hashlib
 import os
 import platform
@@ -119,8 +122,22 @@ def prepare() -> Path:
             continue
         os.environ["NUMBA_CACHE_DIR"] = str(folder)
         return folder
-    folder = Path(tempfile.mkdtemp(prefix="pinotpy-kernels-"))
+    folder = _temporary_copy([base / name for base in _candidates()])
     os.environ["NUMBA_CACHE_DIR"] = str(folder)
+    return folder
+
+
+def _temporary_copy(sources: list[Path]) -> Path:
+    """A folder of this process with what the sources hold; some megabytes, copied in tens of milliseconds."""
+    folder = Path(tempfile.mkdtemp(prefix="pinotpy-kernels-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    for source in sources:
+        with contextlib.suppress(OSError, shutil.Error):
+            # Contents only: modes of a read-only image would make the copy read-only too.
+            shutil.copytree(source, folder, copy_function=shutil.copyfile, dirs_exist_ok=True)
+            for copied in folder.rglob("*"):
+                copied.chmod(0o755 if copied.is_dir() else 0o644)
+    folder.chmod(0o700)
     return folder
 
 

@@ -60,6 +60,27 @@ def test_kernels_work_where_nothing_can_be_written(tmp_path: Path) -> None:
     assert (package / ".kernel-cache").stat().st_size == 0 and not list(package.rglob("*.nbi"))
 
 
+def test_a_read_only_image_that_was_warmed_up_is_read_from_a_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("NUMBA_CACHE_DIR", "NUMBA_CACHE_LOCATOR_CLASSES"):
+        monkeypatch.setenv(name, "")  # restored at the end: `prepare` sets it
+    monkeypatch.setenv("PINOTPY_KERNEL_CACHE", str(tmp_path))
+    compiled = tmp_path / cache.environment_hash() / "groups-0123456789abcdef"
+    compiled.mkdir(parents=True)
+    (compiled / "first_key.nbi").write_bytes(b"index")
+    (compiled / "first_key.nbi").chmod(0o444)
+    compiled.chmod(0o555)
+
+    def refuse(**_: object) -> None:
+        raise PermissionError("read-only file system")
+
+    monkeypatch.setattr(cache.tempfile, "TemporaryFile", refuse)
+    folder = cache.prepare()
+    assert tmp_path not in folder.parents and os.environ["NUMBA_CACHE_DIR"] == str(folder)
+    copied = folder / compiled.name / "first_key.nbi"
+    assert copied.read_bytes() == b"index" and copied.stat().st_mode & 0o200 and copied.parent.stat().st_mode & 0o200
+    shutil.rmtree(folder)
+
+
 def test_the_hash_of_a_file_covers_what_it_imports_and_nothing_else() -> None:
     imported = cache._with_imported(cache.KERNELS / "groups.py")
     assert {"abi.py", "groups.py", "exact_sums.py", "memory.py", "result_context.py"} <= {file.name for file in imported}
