@@ -166,6 +166,17 @@ def spill_part(context: Any, group: int, slot: int, window: int, low: int, high:
 @njit(nogil=True)
 def end_spill(context: Any) -> Any:
     """When a unit ends and word 0 of its groups' rows is their arena row: move the spill to the spill arena."""
+    return _leave(context, False)
+
+
+@njit(nogil=True)
+def leave_spill(context: Any) -> Any:
+    """Move the spill to the spill arena, where groups keep their numbers."""
+    return _leave(context, True)
+
+
+@njit(nogil=True)
+def _leave(context: Any, by_number: bool) -> Any:
     if context[G_SPILL_USED] == 0:
         return E_OK
     code = reserve(context[G_CONTROL], vector_at(context, G_SPILL_ARENA), context[G_SPILL_USED] * _SPILL_ARENA_WORDS)
@@ -180,7 +191,7 @@ def end_spill(context: Any) -> Any:
         if entries[i * _SPILL_WORDS] == 0:
             continue
         key = entries[i * _SPILL_WORDS] - 1
-        out[position] = words(context[G_TABLE + V_ADDRESS] + (key >> 16) * width * 8, 1)[0]
+        out[position] = (key >> 16) if by_number else words(context[G_TABLE + V_ADDRESS] + (key >> 16) * width * 8, 1)[0]
         out[position + 1], out[position + 2] = (key >> 8) & 0xFF, key & 0xFF
         out[position + 3], out[position + 4] = entries[i * _SPILL_WORDS + 1], entries[i * _SPILL_WORDS + 2]
         position += _SPILL_ARENA_WORDS

@@ -68,10 +68,9 @@ def _entry_words(context: Any) -> Any:
     return 2 if context[G_KEY_WORDS] == 1 else 1
 
 
-@block_function
-def begin_hashed(state_address: int, args_address: int) -> Any:
+@njit(nogil=True)
+def start_hashed(context: Any) -> Any:
     """An empty table."""
-    context = context_of(words(state_address, STATE_WORDS))
     context[G_NUM_GROUPS], context[G_INDEX_MASK] = 0, _FIRST - 1
     context[G_KEYS + V_USED] = 0
     code = reserve_zeroed(context[G_CONTROL], vector_at(context, G_SCRATCH), SCRATCH_WORDS)
@@ -80,6 +79,12 @@ def begin_hashed(state_address: int, args_address: int) -> Any:
     if code == E_OK:
         code = reserve_zeroed(context[G_CONTROL], vector_at(context, G_KEY_BLOCK), BLOCK * context[G_KEY_WORDS])
     return code
+
+
+@block_function
+def begin_hashed(state_address: int, args_address: int) -> Any:
+    """An empty table for a unit."""
+    return start_hashed(context_of(words(state_address, STATE_WORDS)))
 
 
 @njit(nogil=True)

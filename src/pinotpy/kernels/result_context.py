@@ -110,6 +110,10 @@ class ResultContext:
         address, used = int(self.words[word + V_ADDRESS]), int(self.words[word + V_USED])
         return _as_array(address, used) if used else np.empty(0, np.int64)
 
+    def words_at(self, word: int, count: int) -> NDArray[np.int64]:
+        """The first `count` words of a vector, whatever of it is in use; as long-lived as `vector`."""
+        return _as_array(int(self.words[word + V_ADDRESS]), count) if count else np.empty(0, np.int64)
+
     def arena(self) -> NDArray[np.int64]:
         """Rows left by units: int64[rows, key words + row words]."""
         width = int(self.words[G_KEY_WORDS] + self.words[G_ROW_WORDS])

@@ -13,7 +13,7 @@ from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.data_types import DataType
 from pinotpy.decimals import encode_decimal
-from pinotpy.kernels import doc_sets, global_groups, global_ids, merge, numbering, packing, pairs, registers, strings, text_numbers, top_groups
+from pinotpy.kernels import doc_sets, global_groups, global_ids, lasting_groups, merge, numbering, packing, pairs, registers, strings, text_numbers, top_groups
 from pinotpy.pql.parser import parse_pql, parse_sql
 from pinotpy.query.combine import merge_partials
 from pinotpy.query.compile import compile_query
@@ -120,6 +120,7 @@ def warm() -> None:
     pairs.bytes_at(some.ctypes.data, some.nbytes)
     global_groups.warm()
     top_groups.warm()
+    lasting_groups.warm()
 
 
 def _warm_doc_sets(metas: NDArray[np.int64]) -> None:

@@ -20,7 +20,7 @@ from pinotpy.pql.ast import Dialect, Identifier
 from pinotpy.query import scan
 from pinotpy.query.combine import merge_partials
 from pinotpy.query.context import AggregationRef, OrderBy, OutputColumn, QueryContext, QueryOptions
-from pinotpy.query.operators import global_groups, top_groups
+from pinotpy.query.operators import global_groups, lasting_groups, top_groups
 from pinotpy.query.reduce import reduce_partials
 from pinotpy.segment.global_ids.cache import GlobalDictionaries
 
@@ -88,13 +88,19 @@ def executor() -> Iterator[ThreadPoolExecutor]:
 def tables(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The tables for all units that queries made, here also of few rows."""
     monkeypatch.setattr(global_groups, "MERGED_ROWS_MIN", 0)
+    monkeypatch.setattr(lasting_groups, "MERGED_ROWS_MIN", 0)
+    monkeypatch.setattr(lasting_groups, "PART_GROUPS", 2)
     made: list[Any] = []
 
-    def noted(*args: Any) -> Any:
-        made.append(found := global_groups.global_table(*args))
-        return found
+    def noting(make: Any) -> Any:
+        def noted(*args: Any) -> Any:
+            made.append(found := make(*args))
+            return found
 
-    monkeypatch.setattr("pinotpy.query.operators.group_by.global_table", noted)
+        return noted
+
+    monkeypatch.setattr("pinotpy.query.operators.group_by.global_table", noting(global_groups.global_table))
+    monkeypatch.setattr("pinotpy.query.operators.group_by.lasting_table", noting(lasting_groups.lasting_table))
     return made
 
 
@@ -105,19 +111,32 @@ def _context(keys: list[str], calls: list[tuple[str, str]] = CALLS, *, null_hand
 @pytest.mark.parametrize("null_handling", [False, True], ids=["plain", "nulls"])
 @pytest.mark.parametrize("keys", KEYS, ids="+".join)
 @pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("hashed", [False, True], ids=["dense", "hashed"])
 def test_groups_by_global_ids_are_those_of_the_rows(
     segments: list[Any], parts: list[Cells], executor: ThreadPoolExecutor, tables: list[Any], monkeypatch: pytest.MonkeyPatch,
-    keys: list[str], null_handling: bool, threads: int,
+    keys: list[str], null_handling: bool, threads: int, hashed: bool,
 ) -> None:  # fmt: skip
     monkeypatch.setattr(scan, "DOCS_PER_THREAD_MIN", 1)
     monkeypatch.setattr(global_groups, "PARALLEL_WORDS_MIN", 1)
+    if hashed:
+        monkeypatch.setattr("pinotpy.query.operators.group_by.global_table", lambda *_: None)
     dictionaries = GlobalDictionaries(in_background=False)
     context = _context(keys, null_handling=null_handling)
     wanted = expected(COLUMNS, _joined(parts), CALLS, keys, null_handling=null_handling)
-    for _ in range(len(keys) + 2):  # by value until all columns are numbered
+    for _ in range(2):  # by value until the columns are numbered
         check(answer(context, [run(context, segments, threads=threads, executor=executor, dictionaries=dictionaries)]), wanted, len(keys))
         dictionaries.build_waiting()
     assert tables[0] is None and tables[-1] is not None
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_raw_key_is_hashed_once_for_all_segments(
+    segments: list[Any], parts: list[Cells], executor: ThreadPoolExecutor, tables: list[Any], monkeypatch: pytest.MonkeyPatch, threads: int
+) -> None:
+    monkeypatch.setattr(scan, "DOCS_PER_THREAD_MIN", 1)
+    wanted = expected(COLUMNS, _joined(parts), CALLS, ["raw"], null_handling=False)
+    check(answer(_context(["raw"]), [run(_context(["raw"]), segments, threads=threads, executor=executor)]), wanted, 1)
+    assert isinstance(tables[-1], lasting_groups.LastingTable)
 
 
 def test_sets_and_distributions_are_merged_by_value(segments: list[Any], parts: list[Cells], tables: list[Any]) -> None:

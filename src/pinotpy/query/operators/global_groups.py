@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -25,6 +24,7 @@ from pinotpy.query.operators.collect import key_array
 from pinotpy.query.operators.keys import DENSE_FREE, DENSE_GROUPS_MAX, DENSE_GROUPS_PER_DOC, Key
 from pinotpy.query.operators.layout import Layout, values_bound, word_kinds
 from pinotpy.query.operators.merged_groups import MergedGroups
+from pinotpy.query.operators.sources import Source, fetch_nulls
 from pinotpy.query.plan import ScanPlan, Shape
 
 # Where units leave fewer rows than this, merging them by value costs less than instructions of the query's own (prepared.py).
@@ -80,7 +80,7 @@ class GlobalTable:
 
 def global_table(plan: ScanPlan, layout: Layout, keys: list[Key]) -> GlobalTable | None:
     """The table for a query, None where units have to be merged by value."""
-    if plan.num_units < 2 or not _fits(layout, keys):
+    if plan.num_units < 2 or not has_only_words(layout, keys):
         return None
     docs = (plan.units[:, abi.U_HIGH] - plan.units[:, abi.U_LOW]).astype(np.float64)
     expanded = tuple(key.expression.name for key in keys if key.expanded and isinstance(key.expression, Identifier))
@@ -94,13 +94,9 @@ def global_table(plan: ScanPlan, layout: Layout, keys: list[Key]) -> GlobalTable
     allowed = max(float(docs.sum()) * DENSE_GROUPS_PER_DOC, DENSE_FREE)
     if product.max() > DENSE_GROUPS_MAX or product.sum() > max(allowed, DENSE_FREE * plan.num_units):
         return None
-    columns = []
-    for key in keys:
-        assert isinstance(key.expression, Identifier)
-        ids = global_ids(plan, key.expression.name)
-        if ids is None:
-            return None
-        columns.append(ids)
+    columns = ids_of_keys(plan, keys)
+    if columns is None:
+        return None
     sizes = np.array([ids.num_ids + key.nullable for ids, key in zip(columns, keys, strict=True)], np.int64)
     num_rows = float(sizes.astype(np.float64).prod())
     memory_max = int(plan.control.words[abi.C_MEMORY_MAX])
@@ -122,11 +118,18 @@ def global_table(plan: ScanPlan, layout: Layout, keys: list[Key]) -> GlobalTable
     return GlobalTable(plan, keys, columns, sizes, int(num_rows), kinds, key_words)
 
 
-def _fits(layout: Layout, keys: list[Key]) -> bool:
+def has_only_words(layout: Layout, keys: list[Key]) -> bool:
     """Whether keys are columns and aggregations have nothing but words."""
     return all(isinstance(entry.plan, SlotPlan) for entry in layout.aggregations) and all(
         not key.has_flag and isinstance(key.expression, Identifier) for key in keys
     )
+
+
+def ids_of_keys(plan: ScanPlan, keys: list[Key]) -> list[ColumnIds] | None:
+    """Global ids of all keys; all are asked for before None says that one has none."""
+    found = [global_ids(plan, key.expression.name) for key in keys if isinstance(key.expression, Identifier)]
+    known = [ids for ids in found if ids is not None]
+    return known if len(known) == len(keys) else None
 
 
 def _local_sizes(plan: ScanPlan, key: Key) -> NDArray[np.int64]:
@@ -138,11 +141,12 @@ def _local_sizes(plan: ScanPlan, key: Key) -> NDArray[np.int64]:
 
 
 def _add_up(plan: ScanPlan, target: NDArray[np.int64], source: NDArray[np.int64], kinds: NDArray[np.int64]) -> None:
-    if plan.executor is None or target.size < PARALLEL_WORDS_MIN:
+    if target.size < PARALLEL_WORDS_MIN:
         global_groups.add_tables(target, source, kinds)
-        return
-    borders = [len(target) * part // plan.num_threads for part in range(plan.num_threads + 1)]
-    tasks = [plan.executor.submit(global_groups.add_tables, target[low:high], source[low:high], kinds) for low, high in pairwise(borders[1:])]
-    global_groups.add_tables(target[: borders[1]], source[: borders[1]], kinds)
-    for task in tasks:
-        task.result()
+    else:
+        plan.in_ranges(len(target), lambda low, high: global_groups.add_tables(target[low:high], source[low:high], kinds))
+
+
+def null_fetch(shape: Shape, key: Key, source: Source) -> int:
+    """Register of the null flags of a key, -1 where null is no group."""
+    return fetch_nulls(shape, source) if key.nullable else -1

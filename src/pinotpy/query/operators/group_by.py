@@ -19,10 +19,11 @@ from pinotpy.query.combine import limit_groups
 from pinotpy.query.operators.collect import ArenaRows, arena_rows, collect_states, decode, key_array
 from pinotpy.query.operators.computed_columns import with_computed_columns
 from pinotpy.query.operators.emit import NO_REGISTER, emit_distribution_frame, emit_updates
-from pinotpy.query.operators.global_groups import GlobalTable, global_table
+from pinotpy.query.operators.global_groups import GlobalTable, global_table, null_fetch
 from pinotpy.query.operators.keys import DENSE_FREE, DENSE_GROUPS_MAX, DENSE_GROUPS_PER_DOC, Key, make_keys
+from pinotpy.query.operators.lasting_groups import LastingTable, lasting_table
 from pinotpy.query.operators.layout import Layout, make_layout, projected_columns, values_bound
-from pinotpy.query.operators.sources import Source, Sources, fetch_ids, fetch_nulls, fetch_values
+from pinotpy.query.operators.sources import Source, Sources, fetch_ids, fetch_values
 from pinotpy.query.operators.top_groups import needed_groups
 from pinotpy.query.partial import PartialResult
 from pinotpy.query.plan import ScanPlan, Shape
@@ -48,12 +49,12 @@ def run_group_by(plan: ScanPlan) -> PartialResult:
         layout, keys = make_layout(plan), make_keys(plan)
     else:
         layout, keys = ready.made.layout, ready.made.keys
-    together = global_table(plan, layout, keys)
+    together = global_table(plan, layout, keys) or lasting_table(plan, layout, keys)
     if together is not None or ready is None:
         made, numbers = _emitted(plan, layout, make_keys(plan), together), None
     else:
         made, numbers = ready.made, ready.bind(plan)
-    key_words = made.key_words
+    key_words = 1 if isinstance(together, LastingTable) else made.key_words
     control = plan.control.words
 
     def make_context(thread: int) -> tuple[int, ResultContext]:
@@ -79,7 +80,7 @@ def _make(plan: ScanPlan) -> _Made:
     return _emitted(plan, make_layout(plan), make_keys(plan), None)
 
 
-def _emitted(plan: ScanPlan, layout: Layout, keys: list[Key], together: GlobalTable | None) -> _Made:
+def _emitted(plan: ScanPlan, layout: Layout, keys: list[Key], together: GlobalTable | LastingTable | None) -> _Made:
     sources = Sources(plan)
     for shape in plan.shapes(projected_columns(plan.context)):
         _emit(shape, layout, keys, sources, together)
@@ -89,7 +90,7 @@ def _emitted(plan: ScanPlan, layout: Layout, keys: list[Key], together: GlobalTa
 # --- instructions --------------------------------------------------------------------------------------------------
 
 
-def _emit(shape: Shape, layout: Layout, keys: list[Key], sources: Sources, together: GlobalTable | None) -> None:
+def _emit(shape: Shape, layout: Layout, keys: list[Key], sources: Sources, together: GlobalTable | LastingTable | None) -> None:
     for key in keys:
         if key.expanded:
             shape.expand(_name(key))
@@ -97,6 +98,9 @@ def _emit(shape: Shape, layout: Layout, keys: list[Key], sources: Sources, toget
     for key, source in zip(keys, found, strict=True):
         key.metas[shape.units] = source.metas if source.by_id else 0
     sizes = table_sizes(shape, keys, found)
+    if isinstance(together, LastingTable):
+        emit_updates(shape, layout, together.emit(shape, found), sources)
+        return
     if together is not None:
         assert sizes is not None, "a table for all units is dense in each"
         together.begin(shape)
@@ -147,17 +151,13 @@ def _name(key: Key) -> str:
     return key.expression.name
 
 
-def _null_flags(shape: Shape, key: Key, source: Source) -> int:
-    return fetch_nulls(shape, source) if key.nullable else NO_REGISTER
-
-
 def _emit_dense(shape: Shape, keys: list[Key], found: list[Source], sizes: NDArray[np.int64], num_groups: NDArray[np.int64]) -> int:
     sizes = np.ascontiguousarray(sizes)
     shape.plan.keep_alive.append(sizes)
     shape.begin(groups.begin_dense.address, num_groups, sizes.ctypes.data + np.arange(shape.num_units) * sizes.strides[0])
     register, used = NO_REGISTER, set[int]()
     for key, source in zip(keys, found, strict=True):
-        ids, nulls = fetch_ids(shape, source), _null_flags(shape, key, source)
+        ids, nulls = fetch_ids(shape, source), null_fetch(shape, key, source)
         used |= {ids, nulls}
         if key is not keys[0]:
             shape.emit(groups.next_key.address, register, ids, nulls, _cardinalities(source), sizes[:, key.word])
@@ -177,11 +177,11 @@ def _emit_hashed(shape: Shape, keys: list[Key], found: list[Source]) -> int:
     used = set[int]()
     for key, source in zip(keys, found, strict=True):
         if source.by_id:
-            ids, nulls = fetch_ids(shape, source), _null_flags(shape, key, source)
+            ids, nulls = fetch_ids(shape, source), null_fetch(shape, key, source)
             shape.emit(hashing.key_ids.address, ids, key.word, nulls, _cardinalities(source), int(key.has_flag))
             used |= {ids, nulls}
         else:
-            values, nulls = fetch_values(shape, source), _null_flags(shape, key, source)
+            values, nulls = fetch_values(shape, source), null_fetch(shape, key, source)
             used |= {values, nulls}
             shape.emit(hashing.key_values.address, values, key.word, nulls, int(key.data_type.stored.is_floating), int(key.has_flag))
     register = shape.allocate()
