@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from pinotpy.errors import DataError
 from pinotpy.functions.grouping import number_rows
@@ -41,12 +42,21 @@ def merge_partials(context: QueryContext, partials: Sequence[PartialResult]) -> 
     return merged
 
 
-def limit_groups(context: QueryContext, partial: PartialResult) -> None:
-    """Keep at most num_groups_limit groups, and say so in the statistics."""
+def limit_groups(context: QueryContext, partial: PartialResult, num_rows: NDArray[np.int64] | None = None) -> None:
+    """Keep at most num_groups_limit groups, and say so in the statistics.
+
+    Args:
+        num_rows: selected rows of every group, for the bound of what is missing; None: not known, then all rows are the bound.
+    """
     limit = context.options.num_groups_limit
     if limit is not None and partial.rows is not None and partial.rows.num_rows > limit:
         partial.rows = partial.rows.slice(0, limit)
-        partial.statistics.num_groups_limit_reached = True
+        statistics = partial.statistics
+        statistics.num_groups_limit_reached = True
+        if num_rows is None:
+            statistics.num_rows_of_cut_groups = statistics.num_docs_scanned
+        else:
+            statistics.num_rows_of_cut_groups += int(num_rows[limit:].sum())
 
 
 def _merge_rows(context: QueryContext, tables: list[pa.Table]) -> pa.Table:

@@ -41,6 +41,7 @@ class Statistics:
     num_segments_pruned_by_partition: int = 0
     total_docs: int = 0
     num_groups_limit_reached: bool = False
+    num_rows_of_cut_groups: int = 0  # at most so many selected rows belong to groups that a limit left out
     execution_ns: int = 0
     cpu_ns: int = 0
 

@@ -140,7 +140,7 @@ def test_groups_beyond_their_limit_are_cut_and_the_answer_says_so(cluster: InPro
     for limit, reached in ((DOCS, False), (DOCS - 1, True)):
         answer = ask(f"{text} OPTION(numGroupsLimit={limit})")
         assert answer["numGroupsLimitReached"] is reached, limit
-        assert answer["exactness"] == ("partial" if reached else "exact")
+        assert answer["exactness"] == ("bounded" if reached else "exact")
     # A client lowers the limit of the servers, and never raises it.
     for service in cluster.services.values():
         service._limits = dataclasses.replace(service._limits, groups_max=10)

@@ -231,3 +231,7 @@ def test_a_limit_on_groups_is_still_a_limit(many: list[Any], monkeypatch: pytest
         partial = run(context, many, dictionaries=dictionaries, is_whole=True)
         dictionaries.build_waiting()
         assert partial.rows is not None and partial.rows.num_rows == 50 and partial.statistics.num_groups_limit_reached
+        kept = make_context(MANY, [("count", "*")], ["k"], options=QueryOptions(num_groups_limit=50))
+        counted = run(kept, many, dictionaries=dictionaries, is_whole=True)
+        assert counted.rows is not None
+        assert counted.statistics.num_rows_of_cut_groups == 6000 - sum(counted.rows["a0_count"].to_pylist()) > 0

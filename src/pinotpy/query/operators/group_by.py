@@ -64,14 +64,15 @@ def run_group_by(plan: ScanPlan) -> PartialResult:
     run = plan.run(make_context)
     plan.statistics.num_entries_scanned_post_filter += plan.statistics.num_docs_scanned * num_read
     if together is None:
-        rows = _collect(plan, layout, made.keys, key_words, arena_rows(run.contexts, numbers), made.sources)
+        rows, num_rows = _collect(plan, layout, made.keys, key_words, arena_rows(run.contexts, numbers), made.sources)
     else:
         merged = together.merged(layout, run.contexts)
         rows = merged.partial_rows(layout, needed_groups(plan.context, layout, merged) if plan.is_whole else None)
+        num_rows = merged.num_rows() if plan.context.options.num_groups_limit is not None else None
     for context in run.contexts:
         context.close()
     partial = PartialResult(rows, plan.statistics)
-    limit_groups(plan.context, partial)
+    limit_groups(plan.context, partial, num_rows)
     return partial
 
 
@@ -198,10 +199,13 @@ def _release(shape: Shape, registers: set[int]) -> None:
 # --- result --------------------------------------------------------------------------------------------------------
 
 
-def _collect(plan: ScanPlan, layout: Layout, keys: list[Key], key_words: int, threads: list[ArenaRows], sources: Sources) -> pa.Table | None:
+def _collect(
+    plan: ScanPlan, layout: Layout, keys: list[Key], key_words: int, threads: list[ArenaRows], sources: Sources
+) -> tuple[pa.Table | None, NDArray[np.int64] | None]:
+    """The groups, and how many rows each has where a limit may cut them."""
     num_rows = sum(len(thread.rows) for thread in threads)
     if num_rows == 0:
-        return None
+        return None, None
     columns = [pa.concat_arrays([_key_column(key, thread) for thread in threads]) for key in keys]
     if sum(len(thread.context.units()) for thread in threads) == 1:
         numbers = first = np.arange(num_rows, dtype=np.int64)
@@ -210,7 +214,11 @@ def _collect(plan: ScanPlan, layout: Layout, keys: list[Key], key_words: int, th
     plan.control.check()
     expanded = tuple(_name(key) for key in keys if key.expanded)
     out = {f"k{i}": column.take(pa.array(first)) for i, column in enumerate(columns)}
-    return pa.table(out | collect_states(layout, threads, key_words, numbers, len(first), sources, values_bound(plan, layout, expanded)))
+    counts = None
+    if plan.context.options.num_groups_limit is not None:
+        counts = np.zeros(len(first), np.int64)
+        np.add.at(counts, numbers, np.concatenate([thread.rows[:, key_words] for thread in threads]))
+    return pa.table(out | collect_states(layout, threads, key_words, numbers, len(first), sources, values_bound(plan, layout, expanded))), counts
 
 
 def _key_column(key: Key, thread: ArenaRows) -> pa.Array:

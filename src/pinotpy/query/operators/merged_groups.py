@@ -41,6 +41,11 @@ class MergedGroups:
             self._all = global_groups.present(self.table)
         return self._all
 
+    def num_rows(self) -> Integers:
+        """Selected rows of every group, in the order of `all_rows`."""
+        counts: Integers = self.table[self.all_rows(), 0]
+        return counts
+
     def partial_rows(self, layout: Layout, rows: Integers | None = None) -> pa.Table | None:
         """The rows of a PartialResult: all groups, or those in these rows (ascending). None: no groups."""
         rows = self.all_rows() if rows is None else rows

@@ -42,8 +42,12 @@ class Envelope:
         reasons = [f"{e.code}: {e.message.splitlines()[0] if e.message else ''}" for e in self.exceptions]
         if self.missing_segments:
             reasons.append(f"no answer for segments: {', '.join(self.missing_segments[:10])}{' …' if len(self.missing_segments) > 10 else ''}")
+        is_partial = bool(reasons)
         if self.statistics.num_groups_limit_reached:
-            reasons.append("the configured limit on groups was reached: groups beyond it are missing")
+            reasons.append(
+                f"the configured limit on groups (numGroupsLimit) was reached: groups beyond it are missing, with at most "
+                f"{self.statistics.num_rows_of_cut_groups} of the selected rows"
+            )
         if not reasons:
             return {"exactness": "exact"}
-        return {"exactness": "partial", "exactnessReasons": reasons}
+        return {"exactness": "partial" if is_partial else "bounded", "exactnessReasons": reasons}
