@@ -79,6 +79,7 @@ def warm() -> None:
             "tableIndexConfig": {
                 "starTreeIndexConfigs": [_TREE],
                 "rangeIndexColumns": ["d"],
+                "bloomFilterColumns": ["s", "d"],
                 "noDictionaryColumns": [item["name"] for item in raw],
                 "invertedIndexColumns": ["s", "mv"],
                 "nullHandlingEnabled": True,

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 
 from pinotpy.config.schema import Schema
@@ -108,11 +109,13 @@ def reload_segment(segment: ImmutableSegment, plan: ReloadPlan, indexing: Mappin
 def indexed_values(column: ImmutableColumn) -> IndexedValues:
     """The values of a stored column, to build indexes of."""
     dictionary, is_fixed = column.dictionary, column.data_type.stored.is_fixed
-    offsets = None if column.single_value else column.offsets()
+    # Copies: kernels are compiled for arrays that may be written, and maps may not.
+    offsets = None if column.single_value else np.array(column.offsets())
     if dictionary is None:
         raw = column.raw_values()
-        return IndexedValues(column.name, None, None, raw if is_fixed else pa.chunked_array([raw]), offsets, False)
-    return IndexedValues(column.name, dictionary.values() if is_fixed else dictionary.arrow(), column.ids(), None, offsets, column.is_sorted)
+        return IndexedValues(column.name, None, None, np.array(raw) if is_fixed else pa.chunked_array([raw]), offsets, False)
+    distinct = dictionary.values() if is_fixed else dictionary.arrow()
+    return IndexedValues(column.name, distinct, np.array(column.ids()), None, offsets, column.is_sorted)
 
 
 def _is_built(column: ColumnMetadata) -> bool:

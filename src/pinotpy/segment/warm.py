@@ -7,10 +7,13 @@ import pyarrow as pa
 
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
+from pinotpy.kernels.bloom import BLOCK_WORDS, set_bits
 from pinotpy.kernels.csr import inverted_index, sorted_starts
+from pinotpy.kernels.doc_sets import assign_buckets
 from pinotpy.segment.builder import build_segment_into
 from pinotpy.segment.directory import MemoryDirectory
 from pinotpy.segment.immutable import open_segment
+from pinotpy.segment.index.bloom import value_hashes
 
 _TYPES = {"text": "STRING", "raw": "STRING", "number": "INT", "packed": "INT"}
 
@@ -51,6 +54,11 @@ def warm_segment_kernels() -> None:
         inverted_index(ids, 1)
         inverted_index(ids, 1, np.array([0, 1, 2], np.uint32))
         sorted_starts(ids, 1)
+    # Range indexes and Bloom filters are built on reload, too, of columns of every type.
+    for dtype in (np.uint32, np.int32, np.int64, np.float32, np.float64):
+        assign_buckets(np.zeros(1, dtype), np.zeros(1, dtype), np.zeros(1, np.uint32))
+    for values in (np.zeros(1, np.int64), pa.array([b"a"])):
+        set_bits(value_hashes(values), np.zeros(BLOCK_WORDS, np.uint32))
     directory = MemoryDirectory("warm")
     build_segment_into(directory, schema, config, [batch], "warm")
     with open_segment(directory) as segment:
