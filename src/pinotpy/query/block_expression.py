@@ -76,7 +76,8 @@ class BlockCompiler:
         if compile_call is None or not bound.single_value or bound.data_type not in _FIXED:
             raise Unsupported
         found = compile_call(self, expression)
-        assert found.data_type is bound.data_type, f"{expression.name}: expected {bound.data_type}, compiled to {found.data_type}"
+        if found.data_type is not bound.data_type:
+            raise Unsupported
         return found
 
     def result(self, expression: Expression) -> Lane:

@@ -224,7 +224,9 @@ class Lanes:
         if lane.is_constant:
             return self._constant_as(lane, _kind(target), lambda value: converted(value, lane.data_type, target), target)
         if target is DataType.DOUBLE:
-            return self.as_double(lane)
+            wide = self.as_double(lane)
+            wide.data_type = target  # a FLOAT is in its register as a double already
+            return wide
         if target is DataType.BOOLEAN:
             return self.truth(lane)
         if target is DataType.FLOAT:
