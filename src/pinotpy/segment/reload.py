@@ -25,6 +25,8 @@ from pinotpy.segment.immutable import ImmutableSegment
 from pinotpy.segment.indexing import ColumnIndexing
 from pinotpy.segment.layout import BufferEntry
 from pinotpy.segment.metadata import ColumnMetadata
+from pinotpy.segment.star_tree.spec import TreeSpec
+from pinotpy.segment.star_tree.write import built_tree
 
 _log = logging.getLogger(__name__)
 
@@ -41,15 +43,17 @@ class ReloadPlan:
     build: Mapping[str, tuple[str, ...]]
     restore: Mapping[str, tuple[str, ...]]
     drop: Mapping[str, tuple[str, ...]]
+    trees: tuple[TreeSpec, ...] = ()  # star-trees that are added
 
     @property
     def is_empty(self) -> bool:
-        return not (self.build or self.restore or self.drop)
+        return not (self.build or self.restore or self.drop or self.trees)
 
     def words(self) -> str:
         """For logs and answers: `built city.inverted, dropped team.bloom`."""
         parts = (("built", self.build), ("restored", self.restore), ("dropped", self.drop))
         shown = [f"{verb} {', '.join(f'{c}.{name}' for c, names in changes.items() for name in names)}" for verb, changes in parts if changes]
+        shown += [f"built star-tree({', '.join(tree.dimensions)})" for tree in self.trees]
         return "; ".join(shown) or "nothing to do"
 
 
@@ -81,16 +85,16 @@ def plan_reload(segment: ImmutableSegment, schema: Schema, indexing: Mapping[str
 def reload_segment(segment: ImmutableSegment, plan: ReloadPlan, indexing: Mapping[str, ColumnIndexing]) -> None:
     """Carry out a plan in the directory of an open segment; open it anew to see the outcome.
 
-    Raises DataError where an index would pass the limits of its format, or the segment was reloaded too often; then nothing
+    Raises DataError where an index or a tree would pass the limits of its format, or the segment was reloaded too often; then nothing
     has changed.
     """
     metadata = segment.metadata
     number = len(metadata.files)
-    if plan.build and number >= _FILES_MAX:
+    if (plan.build or plan.trees) and number >= _FILES_MAX:
         raise DataError(f"segment '{segment.name}' was reloaded {number - 1} times, at most {_FILES_MAX - 1} are possible: build it anew", segment=segment.name)
     draft = segment.directory.amend()
     try:
-        writer = BufferWriter(draft, number) if plan.build else None
+        writer = BufferWriter(draft, number) if plan.build or plan.trees else None
         columns = []
         for column in metadata.columns:
             name = column.name
@@ -98,8 +102,12 @@ def reload_segment(segment: ImmutableSegment, plan: ReloadPlan, indexing: Mappin
             if writer is not None and name in plan.build:
                 buffers += tuple(write_indexes(writer, indexed_values(segment.column(name)), indexing[name], plan.build[name]))
             columns.append(replace(column, buffers=buffers))
+        trees = metadata.star_trees
+        if writer is not None and plan.trees:
+            values = {name: segment.column(name) for name in segment.columns()}
+            trees += tuple([built_tree(spec, values, metadata.num_docs, writer) for spec in plan.trees])
         files = metadata.files if writer is None else (*metadata.files, (writer.name, writer.size_bytes))
-        draft.append(layout.METADATA, replace(metadata, columns=tuple(columns), files=files).to_bytes())
+        draft.append(layout.METADATA, replace(metadata, columns=tuple(columns), files=files, star_trees=trees).to_bytes())
         draft.commit()
     finally:
         draft.abort()

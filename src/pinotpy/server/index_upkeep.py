@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from pinotpy.clock import Clock
@@ -20,6 +20,7 @@ from pinotpy.names import raw_table_name
 from pinotpy.segment.immutable import ImmutableSegment, open_segment
 from pinotpy.segment.indexing import resolve_indexing
 from pinotpy.segment.reload import plan_reload, reload_segment
+from pinotpy.segment.star_tree.write import missing_trees
 
 log = logging.getLogger(__name__)
 JOBS_KEPT_MAX: Final = 100
@@ -42,6 +43,9 @@ class IndexUpkeep:
             return segment, "no schema or table config"
         indexing = resolve_indexing(schema, config)
         plan = plan_reload(segment, schema, indexing, drop=drop)
+        if drop and config.indexing.enable_dynamic_star_tree_creation:
+            # Not on every load: a tree that cannot be built would be tried each time.
+            plan = replace(plan, trees=missing_trees(schema, config, segment.metadata))
         if plan.is_empty:
             return segment, plan.words()
         reload_segment(segment, plan, indexing)

@@ -32,8 +32,11 @@ from pinotpy.segment import layout
 from pinotpy.segment.builder import build_segment_into
 from pinotpy.segment.checksum import crc32c
 from pinotpy.segment.directory import MemoryDirectory
-from pinotpy.segment.immutable import ImmutableSegment, open_segment
+from pinotpy.segment.immutable import ImmutableSegment, open_segment, scrub
+from pinotpy.segment.indexing import resolve_indexing
 from pinotpy.segment.metadata import SegmentMetadata, segment_crc
+from pinotpy.segment.reload import ReloadPlan, reload_segment
+from pinotpy.segment.star_tree.write import missing_trees
 
 SCHEMA_JSON: dict[str, Any] = {
     "schemaName": "t",
@@ -369,3 +372,22 @@ def test_a_tree_of_a_later_version_is_refused_as_such() -> None:
     directory.replace(layout.METADATA, layout.metadata_bytes(later))
     with pytest.raises(Exception, match="another format"):
         open_segment(directory)
+
+
+# --- reload ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_reload_adds_the_trees_that_the_config_gained_and_changes_no_identity() -> None:
+    batch = rows(np.random.default_rng(5), 300)
+    before, directory = build(batch, config([tree(["a"], 1)]))
+    wanted = config([tree(["a"], 1), tree(["b", "c"], 1)])
+    missing = missing_trees(SCHEMA, wanted, before.metadata)
+    assert [spec.dimensions for spec in missing] == [("b", "c")]
+    reload_segment(before, ReloadPlan({}, {}, {}, missing), resolve_indexing(SCHEMA, wanted))
+    after = open_segment(directory)
+    assert [each.metadata.dimensions for each in after.star_trees] == [("a",), ("b", "c")]
+    assert after.crc == before.crc and missing_trees(SCHEMA, wanted, after.metadata) == ()
+    text = "SELECT SUM(l) FROM t WHERE b = 2 AND c = 1"
+    (found, by_tree), (expected, by_rows) = ask(text, [after]), ask(text, [before])
+    assert found == expected and by_tree.num_docs_scanned == 1 < by_rows.num_docs_scanned
+    scrub(after)

@@ -5,20 +5,26 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pinotpy.errors import DataError
 from pinotpy.segment.buffers import BufferWriter, ColumnBuffers
 from pinotpy.segment.column import ImmutableColumn
 from pinotpy.segment.data_source import Column
 from pinotpy.segment.decoded_cache import DECODED
 from pinotpy.segment.dictionary_encode import id_dtype
 from pinotpy.segment.directory import SegmentDraft
-from pinotpy.segment.metadata import ColumnMetadata
+from pinotpy.segment.metadata import ColumnMetadata, SegmentMetadata
 from pinotpy.segment.star_tree import metadata as names
 from pinotpy.segment.star_tree.build import STAR_ID, BuiltTree, TooManyRecordsError, build_tree
 from pinotpy.segment.star_tree.metadata import StarTreeMetadata
-from pinotpy.segment.star_tree.spec import TreeSpec, default_tree, why_not
+from pinotpy.segment.star_tree.spec import STATES_OF, TreeSpec, configured_trees, default_tree, split_pair, why_not
+
+if TYPE_CHECKING:
+    from pinotpy.config.schema import Schema
+    from pinotpy.config.table import TableConfig
 
 _draft_ids = itertools.count(-1, -1)  # of decoded columns; those of open segments are positive
 _log = logging.getLogger(__name__)
@@ -51,15 +57,35 @@ def write_star_trees(
     are then answered by the rows, slower and right."""
     trees = []
     for spec in specs if num_docs else ():
-        reason = why_not(spec, columns, num_docs)
-        if reason is None:
-            try:
-                trees.append(write_star_tree(build_tree(spec, columns, num_docs), columns, writer))
-                continue
-            except TooManyRecordsError as error:
-                reason = f"{error}: raise maxLeafRecords, take dimensions away, or skip the star nodes of the largest"
-        _log.warning("star-tree not built segment=%s tree=%s reason=%s", segment_name, spec.path, reason)
+        try:
+            trees.append(built_tree(spec, columns, num_docs, writer))
+        except DataError as error:
+            _log.warning("star-tree not built segment=%s tree=%s reason=%s", segment_name, spec.path, error.message)
     return tuple(trees)
+
+
+def built_tree(spec: TreeSpec, columns: Mapping[str, Column], num_docs: int, writer: BufferWriter) -> StarTreeMetadata:
+    """Build and write one tree; raises DataError if the segment's data do not allow it."""
+    reason = why_not(spec, columns, num_docs)
+    if reason is not None:
+        raise DataError(f"a star-tree cannot be built: {reason}", tree=spec.path)
+    try:
+        return write_star_tree(build_tree(spec, columns, num_docs), columns, writer)
+    except TooManyRecordsError as error:
+        advice = "raise maxLeafRecords, take dimensions away, or skip the star nodes of the largest"
+        raise DataError(f"a star-tree cannot be built: {error.message}: {advice}", tree=spec.path) from None
+
+
+def missing_trees(schema: Schema, table_config: TableConfig, metadata: SegmentMetadata) -> tuple[TreeSpec, ...]:
+    """The configured trees that a segment with rows does not have, as far as its columns allow; raises InvalidConfigError."""
+    there = {(tree.dimensions, tree.skip_star_node_creation_for_dimensions, tree.pairs, tree.max_leaf_records) for tree in metadata.star_trees}
+    stored = {column.name for column in metadata.columns}
+    missing = []
+    for spec in configured_trees(schema, table_config) if metadata.num_docs else ():
+        named = {*spec.dimensions, *(column for function, column in map(split_pair, spec.pairs) if STATES_OF[function])}
+        if (spec.dimensions, spec.skip_star_node_creation_for_dimensions, spec.pairs, spec.max_leaf_records) not in there and named <= stored:
+            missing.append(spec)
+    return tuple(missing)
 
 
 def write_star_tree(tree: BuiltTree, columns: Mapping[str, Column], writer: BufferWriter) -> StarTreeMetadata:
