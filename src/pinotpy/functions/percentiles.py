@@ -6,7 +6,7 @@ A function adds how values become numbers (`numbers`), how much of them it keeps
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -54,7 +54,11 @@ class PercentileFunction(AggregateFunction):
             rows, numbers, counts = self.numbers(argument, rows, values, counts)
             return self.keep(collect_multisets(rows, numbers, counts, num_rows)).to_arrow()
 
-        return DistributionPlan(collect)
+        return DistributionPlan(collect, rank_of=self.rank_of(argument))
+
+    def rank_of(self, argument: Argument) -> Callable[[NDArray[np.int64]], NDArray[np.int64]] | None:
+        """The rank of the one value that `read` needs, by the number of values (DistributionPlan.rank_of); None: it needs more."""
+        return None
 
     def numbers(
         self, argument: Argument, rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64]

@@ -128,6 +128,9 @@ class DistributionPlan:
         free) counts[i] times; a (row, value) pair may come more than once. Gives the state columns, num_rows long.
     by_segment: a row is what one segment saw of a group; the function's `merge` puts the segments of a group together.
     counted: `counts` is read; where it is not, a scan need not count and gives an empty one.
+    rank_of: where the answer is made of this state alone, all that `finish` reads of numbers is the value at this rank (from 0)
+        of the sorted values, by their number; then `collect` is given that one value, once. None: it reads more.
+    count_state: in the same case all that `finish` reads is how many different values there are, and this makes the state of it.
     assemble(offsets, values, counts): the same from the values of row r at offsets[r] … offsets[r + 1], each once; what a
         scan calls where there is one.
     """
@@ -136,6 +139,8 @@ class DistributionPlan:
     by_segment: bool = False
     counted: bool = True
     assemble: Callable[[NDArray[np.int64], pa.Array, NDArray[np.int64]], list[pa.Array]] | None = None
+    rank_of: Callable[[NDArray[np.int64]], NDArray[np.int64]] | None = None
+    count_state: Callable[[NDArray[np.int64]], list[pa.Array]] | None = None
 
 
 @dataclass(frozen=True, slots=True)

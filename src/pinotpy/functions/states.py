@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType, StoredType
 from pinotpy.decimals import DIGITS_MAX, decode_decimal, encode_decimal
-from pinotpy.errors import QueryExecutionError
+from pinotpy.errors import DataError, QueryExecutionError
 from pinotpy.functions.exact_sums import merge_exact, round_exact
 
 Groups = NDArray[np.int64]
@@ -282,13 +282,22 @@ def assemble_sets(offsets: NDArray[np.int64], values: pa.Array, counts: NDArray[
     return [pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), values)]
 
 
+def count_states(sizes: NDArray[np.int64]) -> list[pa.Array]:
+    """What stands in the place of a column of sets that will not be merged any more: how many values each has."""
+    return [pa.array(sizes, pa.int64())]
+
+
 def merge_sets(states: pa.Array, groups: Groups, num_groups: int) -> pa.Array:
+    if pa.types.is_integer(states.type):
+        raise DataError("a server counted different values for an answer of its own, but its result is one of several: ask again")
     parents = pc.list_parent_indices(states).to_numpy(zero_copy_only=False).astype(np.int64)
     return distinct_sets(groups[parents], states.flatten(), num_groups)
 
 
 def set_sizes(states: pa.Array) -> pa.Array:
     """DISTINCTCOUNT of each row."""
+    if pa.types.is_integer(states.type):
+        return states.cast(pa.int32())
     return pc.fill_null(pc.list_value_length(states), 0).cast(pa.int32())
 
 

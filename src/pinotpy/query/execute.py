@@ -47,7 +47,8 @@ def execute(
     Args:
         threads: at most so many scan at once, the calling one among them; the others come from `executor` (None: one thread).
         host: what $hostName reads.
-        is_whole: the answer is made of this result alone, so that groups that it cannot show may be left out.
+        is_whole: the answer is made of this result alone, so that groups that it cannot show may be left out,
+            and states keep no more than `finish` reads (functions/spec.py).
         dictionaries: numberings of the tables' values that make merging cheap; None: everything is merged by value.
 
     Raises:

@@ -106,7 +106,8 @@ class ScanPlan:
     match_all: no filter, so that every doc of every segment is selected.
     listed: the docs of every unit where the plan was narrowed to lists (narrow.py), else empty.
     keep_alive: arrays that instructions point to.
-    is_whole: the answer is made of this result alone: groups that it cannot show may be left out.
+    is_whole: the answer is made of this result alone: groups that it cannot show may be left out, and states keep what
+        is read of them only.
     dictionaries: the numberings of the server, for `query.global_ids`; None: there are none.
     """
 

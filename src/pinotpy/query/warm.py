@@ -13,7 +13,21 @@ from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.data_types import DataType
 from pinotpy.decimals import encode_decimal
-from pinotpy.kernels import doc_sets, global_groups, global_ids, lasting_groups, merge, numbering, packing, pairs, registers, strings, text_numbers, top_groups
+from pinotpy.kernels import (
+    doc_sets,
+    global_groups,
+    global_ids,
+    lasting_groups,
+    merge,
+    numbering,
+    packing,
+    pairs,
+    ranks,
+    registers,
+    strings,
+    text_numbers,
+    top_groups,
+)
 from pinotpy.pql.parser import parse_pql, parse_sql
 from pinotpy.query.combine import merge_partials
 from pinotpy.query.compile import compile_query
@@ -115,6 +129,7 @@ def warm() -> None:
     merge.warm()
     global_ids.warm()
     pairs.warm()
+    ranks.warm()
     registers.warm()
     hashes_of_texts.warm()
     some = np.zeros(1, np.int64)

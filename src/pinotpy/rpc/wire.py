@@ -73,7 +73,8 @@ class RequestKind(IntEnum):
 
 
 FLAG_TRACE = 1
-# All segments that the query reads are asked of this server: it may leave out groups that the answer cannot show. A server
+# All segments that the query reads are asked of this server: it may leave out groups that the answer cannot show, and of states
+# what the answer does not read (percentiles keep one value, distinct counts the count). A server
 # that misses one of the segments must not, for the others' groups are then merged with its own.
 FLAG_WHOLE = 2
 # A server ends a query so long before its caller stops waiting, and says so; only one that does not even say that is "not

@@ -16,7 +16,7 @@ from pinotpy.data_types import DataType
 from pinotpy.errors import DecodeError, QueryExecutionError
 from pinotpy.functions.sketches.roaring import read_bitmap
 from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, DistributionPlan, Groups
-from pinotpy.functions.states import assemble_sets, distinct_sets, merge_sets, set_field, set_sizes
+from pinotpy.functions.states import assemble_sets, count_states, distinct_sets, merge_sets, set_field, set_sizes
 
 
 class DistinctCountBitmap(AggregateFunction):
@@ -40,7 +40,7 @@ class DistinctCountBitmap(AggregateFunction):
     def plan(self, argument: Argument, *, sum_fits_long: bool) -> DistributionPlan:
         if argument.data_type is DataType.BYTES:
             return DistributionPlan(_collect_bitmaps, counted=False)
-        return DistributionPlan(_collect_values, counted=False, assemble=assemble_sets)
+        return DistributionPlan(_collect_values, counted=False, assemble=assemble_sets, count_state=count_states)
 
     def merge(self, states: Sequence[pa.Array], groups: Groups, num_groups: int) -> list[pa.Array]:
         if pa.types.is_binary(states[0].type):

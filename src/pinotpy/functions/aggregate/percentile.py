@@ -7,15 +7,16 @@ taken and not needed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pinotpy.data_types import DataType
 from pinotpy.functions.percentiles import PercentileFunction
 from pinotpy.functions.sketches.multiset import Multisets, elements
-from pinotpy.functions.spec import AggregateExample
+from pinotpy.functions.spec import AggregateExample, Argument
 
 
 class Percentile(PercentileFunction):
@@ -29,6 +30,10 @@ class Percentile(PercentileFunction):
         "percentilesmarttdigest": AggregateExample("PERCENTILESMARTTDIGEST(points, 50)", 4.0),
         "percentilesmarttdigestmv": AggregateExample("PERCENTILESMARTTDIGESTMV(rounds, 50)", 2.0),
     }
+
+    def rank_of(self, argument: Argument) -> Callable[[NDArray[np.int64]], NDArray[np.int64]] | None:
+        # Stored decimals are not ordered by their bits.
+        return None if argument.data_type is DataType.BIG_DECIMAL else lambda sizes: percentile_ranks(sizes, self.level)
 
     def read(self, multisets: Multisets) -> NDArray[Any]:
         return elements(multisets, percentile_ranks(multisets.sizes(), self.level))

@@ -7,18 +7,18 @@ Over BYTES, values are serialized quantile digests, which are merged. The state 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pinotpy.data_types import LONG_MIN, DataType
+from pinotpy.data_types import LONG_MIN, DataType, StoredType
 from pinotpy.functions.percentiles import PercentileFunction
 from pinotpy.functions.sketches.digests import unfold
 from pinotpy.functions.sketches.multiset import Multisets, elements, multiset_fields, numbers_of, thin
-from pinotpy.functions.sketches.quantile_digest import longs_of, quantile_ranks, read_digest
+from pinotpy.functions.sketches.quantile_digest import Longs, longs_of, quantile_ranks, read_digest
 from pinotpy.functions.spec import AggregateExample, Argument
 from pinotpy.pql.ast import Dialect
 
@@ -47,6 +47,11 @@ class PercentileEst(PercentileFunction):
         if argument.data_type is DataType.BYTES:
             return unfold(rows, values, counts, read_digest, np.int64)
         return rows, longs_of(numbers_of(values)), counts
+
+    def rank_of(self, argument: Argument) -> Callable[[Longs], Longs] | None:
+        # As LONG, NaN is 0 and no longer last; digests are many values each.
+        integral = argument.data_type is not None and argument.data_type.stored in (StoredType.INT, StoredType.LONG)
+        return (lambda sizes: quantile_ranks(sizes, self.level / 100.0)) if integral else None
 
     def keep(self, multisets: Multisets) -> Multisets:
         return thin(multisets)

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
+from pinotpy.functions.spec import DistributionPlan
 from pinotpy.kernels import groups
 from pinotpy.kernels.result_context import ResultContext
 from pinotpy.pql.ast import Identifier
 from pinotpy.query.operators.collect import arena_rows, collect_states
 from pinotpy.query.operators.computed_columns import with_computed_columns
+from pinotpy.query.operators.distributions import united_dictionaries
 from pinotpy.query.operators.emit import NO_REGISTER, emit_distribution_frame, emit_updates
 from pinotpy.query.operators.layout import AggregationLayout, Layout, make_layout, projected_columns, state_columns, values_bound
 from pinotpy.query.operators.sources import Sources
 from pinotpy.query.partial import PartialResult
 from pinotpy.query.plan import ScanPlan
 from pinotpy.query.prepared import Prepared, prepare
+from pinotpy.segment.data_source import Column
+
+# Fewer values of dictionaries are united by Arrow's hash tables.
+_UNITED_VALUES_MIN: Final = 1 << 16
 
 
 def run_aggregation(plan: ScanPlan) -> PartialResult:
@@ -49,6 +57,11 @@ def _from_dictionaries(plan: ScanPlan, layout: Layout) -> dict[str, pa.Array] | 
     for entry in layout.aggregations:
         assert isinstance(entry.source, Identifier)
         columns = [segment.column(entry.source.name) for segment in plan.segments]
+        if _is_large_set(entry, columns):
+            assert isinstance(entry.plan, DistributionPlan)
+            values = [column.dictionary.values() for column in columns if column.dictionary is not None and column.num_docs]
+            states.append(united_dictionaries(plan, entry.plan, values))
+            continue
         rows = [entry.function.from_dictionary(column.dictionary.arrow()) for column in columns if column.dictionary is not None and column.num_docs]
         if not rows:
             states.append(entry.function.nothing_seen(entry.argument))
@@ -56,6 +69,13 @@ def _from_dictionaries(plan: ScanPlan, layout: Layout) -> dict[str, pa.Array] | 
         together = [pa.concat_arrays([row[i] for row in rows]) for i in range(len(rows[0]))]
         states.append(entry.function.merge(together, np.zeros(len(rows), np.int64), 1))
     return state_columns(layout, states)
+
+
+def _is_large_set(entry: AggregationLayout, columns: Sequence[Column]) -> bool:
+    """Whether sets of numbers are united, so many that kernels are worth it."""
+    if not isinstance(entry.plan, DistributionPlan) or entry.plan.assemble is None or entry.plan.by_segment or not columns[0].data_type.stored.is_fixed:
+        return False
+    return sum(column.cardinality for column in columns if column.num_docs) > _UNITED_VALUES_MIN
 
 
 def dictionary_answers(plan: ScanPlan, entry: AggregationLayout) -> bool:
@@ -108,7 +128,7 @@ def _scan(plan: ScanPlan, ready: Prepared[_Made] | None) -> PartialResult:
     if num_rows == 0:
         return PartialResult(None, statistics)
     everybody = np.zeros(num_rows, np.int64)
-    states = collect_states(layout, threads, 0, everybody, 1, sources, values_bound(plan, layout, ()))
+    states = collect_states(layout, threads, 0, everybody, 1, sources, values_bound(plan, layout, ()), plan)
     for context in run.contexts:
         context.close()
     return PartialResult(pa.table(states), statistics)

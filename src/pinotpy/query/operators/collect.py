@@ -20,6 +20,7 @@ from pinotpy.query.operators.distributions import collect_distribution
 from pinotpy.query.operators.layout import Layout, state_columns, word_kinds
 from pinotpy.query.operators.registers import collect_registers
 from pinotpy.query.operators.sources import Sources
+from pinotpy.query.plan import ScanPlan
 from pinotpy.query.star_tree.sketches import collect_sketches
 
 Words = NDArray[np.int64]
@@ -47,7 +48,7 @@ def arena_rows(contexts: Sequence[ResultContext], numbers: Words | None = None) 
 
 
 def collect_states(
-    layout: Layout, threads: Sequence[ArenaRows], key_words: int, groups: Words, num_groups: int, sources: Sources, values_max: int
+    layout: Layout, threads: Sequence[ArenaRows], key_words: int, groups: Words, num_groups: int, sources: Sources, values_max: int, plan: ScanPlan
 ) -> dict[str, pa.Array]:
     """State columns of all aggregations, `num_groups` rows.
 
@@ -55,6 +56,7 @@ def collect_states(
         groups: group of every row of all threads.
         values_max: at most so many values were added to one group: within UNIT_DOCS_MAX rows are added up as they are,
             beyond it as state columns, whose sums have no bound.
+        plan: the one that ran; that of `sources` may be shared by several queries (prepared.py).
     """
     wide = values_max > UNIT_DOCS_MAX and len(groups) != num_groups
     rows = np.arange(len(groups), dtype=np.int64) if wide else groups
@@ -71,7 +73,7 @@ def collect_states(
             states.append(collect_registers(entry, entry.plan, left, groups, num_groups, grouped=key_words > 0))
         else:
             rows_of_threads = [(thread.context, thread.units, thread.first) for thread in threads]
-            states.append(collect_distribution(index, entry, entry.plan, rows_of_threads, groups, num_groups, sources))
+            states.append(collect_distribution(index, entry, entry.plan, rows_of_threads, groups, num_groups, sources, plan))
     return state_columns(layout, states)
 
 

@@ -19,7 +19,7 @@ from pinotpy.data_types import StoredType
 from pinotpy.errors import QueryExecutionError
 from pinotpy.functions.grouping import number_keys
 from pinotpy.functions.spec import DistributionPlan
-from pinotpy.kernels import abi, pairs
+from pinotpy.kernels import abi, pairs, ranks
 from pinotpy.kernels.result_context import D_ARENA
 from pinotpy.pql.ast import Literal
 from pinotpy.query.operators.layout import AggregationLayout
@@ -65,16 +65,24 @@ class Distribution:
 
 
 def collect_distribution(
-    index: int, entry: AggregationLayout, plan: DistributionPlan, threads: Sequence[tuple[Any, Words, int]], groups: Words, num_groups: int, sources: Sources
+    index: int,
+    entry: AggregationLayout,
+    distribution: DistributionPlan,
+    threads: Sequence[tuple[Any, Words, int]],
+    groups: Words,
+    num_groups: int,
+    sources: Sources,
+    plan: ScanPlan,
 ) -> list[pa.Array]:
     """State columns of an aggregation that has a distribution; where it counts by segment, the parts of a group are merged.
 
     Args:
         threads: (result context, unit of each arena row, number of the first row) of every thread.
         groups: group of every row of all threads.
+        plan: the one that ran; that of `sources` may be shared by several queries (prepared.py).
     """
     parts, group_of_part = groups, np.empty(0, np.int64)
-    if plan.by_segment:
+    if distribution.by_segment:
         units = np.concatenate([units for _, units, _ in threads])
         parts, first = number_keys(groups * len(sources.plan.segments) + sources.plan.units[units, abi.U_SEGMENT])
         group_of_part = groups[first]
@@ -82,18 +90,42 @@ def collect_distribution(
     for context, units, first_row in threads:
         entries = context.vector(entry.distribution + D_ARENA).reshape(-1, pairs.ENTRY_WORDS)
         found.append(ThreadEntries(entries, parts[first_row : first_row + len(units)], units))
-    united = _united(index, entry, plan, found, len(group_of_part) if plan.by_segment else num_groups, sources)
-    if plan.assemble is not None:
-        states = plan.assemble(united.offsets, united.values, united.counts)
+    metas = np.ascontiguousarray(sources.distributions.get(index, np.zeros(sources.plan.num_units, np.int64)))
+    if distribution.rank_of is not None and plan.is_whole:
+        return _ranked(plan, entry, distribution, distribution.rank_of, found, num_groups, metas)
+    if distribution.count_state is not None and plan.is_whole:
+        return distribution.count_state(np.diff(_united(plan, entry, found, num_groups, metas, counted=False, only_sizes=True).offsets))
+    num_parts = len(group_of_part) if distribution.by_segment else num_groups
+    united = _united(plan, entry, found, num_parts, metas, counted=distribution.counted, only_sizes=False)
+    if distribution.assemble is not None:
+        states = distribution.assemble(united.offsets, united.values, united.counts)
     else:
-        states = plan.collect(united.groups(), united.values, united.counts, len(united.offsets) - 1)
-    return entry.function.merge(states, group_of_part, num_groups) if plan.by_segment else states
+        states = distribution.collect(united.groups(), united.values, united.counts, num_parts)
+    return entry.function.merge(states, group_of_part, num_groups) if distribution.by_segment else states
 
 
-def _united(index: int, entry: AggregationLayout, plan: DistributionPlan, threads: list[ThreadEntries], num_groups: int, sources: Sources) -> Distribution:
+def united_dictionaries(plan: ScanPlan, distribution: DistributionPlan, dictionaries: Sequence[NDArray[Any]]) -> list[pa.Array]:
+    """State columns, one row, of a function that needs the set of values only: of all values of dictionaries of one fixed type."""
+    assert distribution.assemble is not None
+    none, threads = np.zeros(1, np.int64), []
+    floating = dictionaries[0].dtype.kind == "f"
+    for values in dictionaries:
+        entries = np.ones((len(values), pairs.ENTRY_WORDS), np.int64)
+        entries[:, 1] = (values.astype(np.float64) + 0.0).view(np.int64) if floating else values
+        threads.append(ThreadEntries(entries, none, none))
+    only_sizes = distribution.count_state is not None and plan.is_whole
+    offsets, keys, counts = unite(plan, threads, 1, none, np.empty(0, np.int64), counted=False, only_sizes=only_sizes)
+    if distribution.count_state is not None and only_sizes:
+        return distribution.count_state(np.diff(offsets))
+    plain: NDArray[Any] = keys.view(np.float64) if floating else keys
+    return distribution.assemble(offsets, pa.array(plain.astype(dictionaries[0].dtype, copy=False)), counts)
+
+
+def _united(
+    plan: ScanPlan, entry: AggregationLayout, threads: list[ThreadEntries], num_groups: int, metas: Words, *, counted: bool, only_sizes: bool
+) -> Distribution:
     assert entry.argument.data_type is not None
     stored = entry.argument.data_type.stored
-    metas = np.ascontiguousarray(sources.distributions.get(index, np.zeros(sources.plan.num_units, np.int64)))
     codes, texts = np.empty(0, np.int64), None
     keep: list[Any] = []
     if stored is StoredType.VAR:
@@ -103,13 +135,17 @@ def _united(index: int, entry: AggregationLayout, plan: DistributionPlan, thread
                 thread.entries[:, 1] = 0
             metas = np.zeros_like(metas)
         else:
-            codes, texts, metas = _number_texts(sources.plan, threads, metas, keep)
-    offsets, keys, counts = unite(sources.plan, threads, num_groups, metas, codes, counted=plan.counted)
-    if texts is not None:
-        return Distribution(offsets, _taken(texts, keys), counts)
+            codes, texts, metas = _number_texts(plan, threads, metas, keep)
+    offsets, keys, counts = unite(plan, threads, num_groups, metas, codes, counted=counted, only_sizes=only_sizes)
+    if only_sizes:
+        return Distribution(offsets, pa.nulls(0), counts)
+    return Distribution(offsets, _values(keys, stored) if texts is None else _taken(texts, keys), counts)
+
+
+def _values(keys: Words, stored: StoredType) -> pa.Array:
     plain: NDArray[Any] = keys.view(np.float64) if stored.is_floating else keys
     with np.errstate(over="ignore"):
-        return Distribution(offsets, pa.array(plain.astype(stored.numpy, copy=False), _STORED_ARROW[stored]), counts)
+        return pa.array(plain.astype(stored.numpy, copy=False), _STORED_ARROW[stored])
 
 
 def _taken(texts: pa.Array, codes: Words) -> pa.Array:
@@ -188,8 +224,11 @@ def dictionary_at(meta_address: int) -> pa.Array:
 # --- uniting -------------------------------------------------------------------------------------------------------
 
 
-def unite(plan: ScanPlan, threads: list[ThreadEntries], num_groups: int, metas: Words, codes: Words, *, counted: bool) -> tuple[Words, Words, Words]:
-    """(offsets, keys, counts) of the distinct (group, key) pairs of all threads, by group. The entries are used up.
+def unite(
+    plan: ScanPlan, threads: list[ThreadEntries], num_groups: int, metas: Words, codes: Words, *, counted: bool, only_sizes: bool = False
+) -> tuple[Words, Words, Words]:
+    """(offsets, keys, counts) of the distinct (group, key) pairs of all threads, by group; with `only_sizes` the offsets alone
+    are made. The entries are used up.
 
     Raises: MemoryLimitError; what `control.check` raises.
     """
@@ -218,10 +257,57 @@ def unite(plan: ScanPlan, threads: list[ThreadEntries], num_groups: int, metas: 
         used, of_groups = np.zeros(num_parts, np.int64), np.zeros((workers, num_groups), np.int64)
         _each(plan, lambda w: pairs.unite(dealt, seen, starts, shares[w], shares[w + 1], used, of_groups[w]), workers)
         offsets = np.concatenate([[0], np.cumsum(of_groups.sum(axis=0))])
+        if only_sizes:
+            return offsets, np.empty(0, np.int64), np.empty(0, np.int64)
         targets = offsets[:-1] + np.cumsum(of_groups, axis=0) - of_groups
         keys, counts = np.empty(int(offsets[-1]), np.int64), np.empty(int(offsets[-1]) if counted else 0, np.int64)
         _each(plan, lambda w: pairs.spread(dealt, seen, starts, shares[w], shares[w + 1], used, targets[w], keys, counts), workers)
         return offsets, keys, counts
+    finally:
+        plan.control.release(size_bytes)
+
+
+# --- ranks ---------------------------------------------------------------------------------------------------------
+
+
+def _ranked(
+    plan: ScanPlan,
+    entry: AggregationLayout,
+    distribution: DistributionPlan,
+    rank_of: Callable[[Words], Words],
+    threads: list[ThreadEntries],
+    num_groups: int,
+    metas: Words,
+) -> list[pa.Array]:
+    """State columns that keep the value at one rank of each group: of an answer that is made here alone."""
+    kind = entry.argument.data_type
+    assert kind is not None
+    doubles = kind.stored.is_floating
+    threads = [thread for thread in threads if len(thread.entries)]
+    total = sum(len(thread.entries) for thread in threads)
+    size_bytes = total * 16
+    try:
+        plan.control.reserve(size_bytes)
+        sizes, totals = np.zeros((len(threads), num_groups), np.int64), np.zeros((len(threads), num_groups), np.int64)
+
+        def count(i: int) -> None:
+            pairs.translate(threads[i].entries, threads[i].groups, threads[i].units, metas, np.empty(0, np.int64))
+            ranks.count_groups(threads[i].entries, sizes[i], totals[i])
+
+        _each(plan, count, len(threads))
+        offsets = np.concatenate([[0], np.cumsum(sizes.sum(axis=0))])
+        places = offsets[:-1] + np.cumsum(sizes, axis=0) - sizes
+        keys, counts = np.empty(total, np.int64), np.empty(total, np.int64)
+        _each(plan, lambda i: ranks.spread_words(threads[i].entries, doubles, places[i], keys, counts), len(threads))
+        seen = np.flatnonzero(np.diff(offsets))
+        wanted, found = np.zeros(num_groups, np.int64), np.zeros(num_groups, np.int64)
+        wanted[seen] = rank_of(totals.sum(axis=0)[seen])
+        # Equal shares of entries, a group whole.
+        workers = plan.num_threads if total > pairs.PART_ENTRIES else 1
+        shares = [0, *np.searchsorted(offsets, [total * worker // workers for worker in range(1, workers)]).tolist(), num_groups]
+        _each(plan, lambda w: ranks.select_ranks(keys, counts, offsets, wanted, shares[w], shares[w + 1], found), workers)
+        values = _values(ranks.values_of_words(found[seen], doubles=doubles), kind.stored)
+        return distribution.collect(seen, values, np.ones(len(seen), np.int64), num_groups)
     finally:
         plan.control.release(size_bytes)
 

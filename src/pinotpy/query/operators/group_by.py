@@ -218,7 +218,7 @@ def _collect(
     if plan.context.options.num_groups_limit is not None:
         counts = np.zeros(len(first), np.int64)
         np.add.at(counts, numbers, np.concatenate([thread.rows[:, key_words] for thread in threads]))
-    return pa.table(out | collect_states(layout, threads, key_words, numbers, len(first), sources, values_bound(plan, layout, expanded))), counts
+    return pa.table(out | collect_states(layout, threads, key_words, numbers, len(first), sources, values_bound(plan, layout, expanded), plan)), counts
 
 
 def _key_column(key: Key, thread: ArenaRows) -> pa.Array:
