@@ -9,7 +9,17 @@ from dataclasses import replace
 from pinotpy.query.context_codec import decode_context, encode_context
 from pinotpy.query.literals import decode_literals, with_literals
 from pinotpy.rpc.channel import ServerAddress
-from pinotpy.rpc.wire import FEATURE_TEMPLATES, UNKNOWN_TEMPLATE, ServerRequest, encode_bound, encode_request, template_digest, template_of
+from pinotpy.rpc.wire import (
+    FEATURE_TEMPLATES,
+    FEATURE_WHOLE,
+    FLAG_WHOLE,
+    UNKNOWN_TEMPLATE,
+    ServerRequest,
+    encode_bound,
+    encode_request,
+    template_digest,
+    template_of,
+)
 
 TEMPLATES_MAX = 1024
 TEMPLATES_MAX_BYTES = 32 << 20
@@ -31,6 +41,9 @@ class TemplateSender:
 
     async def send(self, server: ServerAddress, request: ServerRequest, timeout_s: float) -> bytes:
         """The answer's bytes. Raises what the channel raises."""
+        if request.flags & FLAG_WHOLE and not server.features & FEATURE_WHOLE:
+            # It would refuse what it does not know; without the flag it sends more, and the answer is the same.
+            request = replace(request, flags=request.flags & ~FLAG_WHOLE)
         if request.literals is None:
             return await self._call(server, encode_request(request), timeout_s)
         if not server.features & FEATURE_TEMPLATES:

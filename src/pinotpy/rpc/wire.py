@@ -47,7 +47,8 @@ MAGIC = b"PQR1"
 PROTOCOL_VERSION = 1
 # Bits of `features`: what a server can do besides protocol 1; published in its instance record.
 FEATURE_TEMPLATES = 1  # bound queries
-FEATURES_SUPPORTED = FEATURE_TEMPLATES
+FEATURE_WHOLE = 2  # the flag WHOLE
+FEATURES_SUPPORTED = FEATURE_TEMPLATES | FEATURE_WHOLE
 UNKNOWN_TEMPLATE = b"PQU1"
 
 REQUEST_MAX_BYTES = 16 << 20

@@ -30,7 +30,11 @@ from pinotpy.query.partial import PartialResult
 from pinotpy.rpc.channel import ServerAddress
 from pinotpy.rpc.template_sender import TemplateSender
 from pinotpy.rpc.wire import (
+    FEATURE_TEMPLATES,
+    FEATURE_WHOLE,
     FEATURES_SUPPORTED,
+    FLAG_TRACE,
+    FLAG_WHOLE,
     UNKNOWN_TEMPLATE,
     RequestKind,
     ServerRequest,
@@ -218,6 +222,22 @@ def test_a_template_crosses_once_to_each_server() -> None:
         assert sent == [("a", False), ("a", True), ("a", False)]
 
     asyncio.run(work())
+
+
+def test_a_server_that_does_not_know_the_flag_is_sent_none() -> None:
+    flags: list[int] = []
+
+    async def call(server: ServerAddress, content: bytes, timeout_s: float) -> bytes:
+        flags.append(decode_request(content).flags)
+        return b"answer"
+
+    async def work() -> None:
+        request = ServerRequest(RequestKind.QUERY, 1, 1000, "Broker_a_1", "", "t_OFFLINE", ("s",), b"{}", flags=FLAG_TRACE | FLAG_WHOLE)
+        for features in (0, FEATURE_TEMPLATES, FEATURE_TEMPLATES | FEATURE_WHOLE):
+            await TemplateSender(call).send(ServerAddress("a", "h", 1, features=features), request, 1.0)
+
+    asyncio.run(work())
+    assert flags == [FLAG_TRACE, FLAG_TRACE, FLAG_TRACE | FLAG_WHOLE]
 
 
 def bound_of(context: bytes, digest: bytes | None = None) -> Any:
