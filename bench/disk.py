@@ -16,7 +16,7 @@ from bench.tables.table import say
 def measure_disk(rows: int, engines: Sequence[str], data_dir: Path) -> dict[str, Any]:
     """By table: bytes by engine that has files, and our bytes over each peer's; of both of DuckDB's files the smaller one."""
     engines = [engine for engine in engines if engine != "polars"]
-    tables = {}
+    tables: dict[str, dict[str, dict[str, Any]]] = {}
     for table in TABLES.values():
         ours = sum(file.stat().st_size for directory in segment_directories(table, rows, data_dir) for file in directory.iterdir())
         sizes = {"pinotpy": ours}

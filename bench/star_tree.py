@@ -89,4 +89,4 @@ def _measure_query(ours: OverHttp, query: Query, repetitions: int) -> dict[str, 
 def server_ms(answer: dict[str, Any]) -> float:
     """Time of the server's stages of a traced answer: the sum of its top ones."""
     traces = {name: json.loads(text) for name, text in answer["traceInfo"].items() if name != "broker"}
-    return round(sum(stage["timeMs"] for stages in traces.values() for stage in stages), 4)
+    return round(float(sum(stage["timeMs"] for stages in traces.values() for stage in stages)), 4)
