@@ -86,7 +86,7 @@ def main() -> None:
         _write(out, result)
         _report(name, found)
     if "geometric_mean" in result:
-        print(f"{' and '.join(THE_SUITE)} together: {result['geometric_mean']}")
+        print(f"{' and '.join(part for part in THE_SUITE if part in result['suites'])} together: {result['geometric_mean']}")
     say(f"written to {out} after {result['took_s']} s")
 
 
