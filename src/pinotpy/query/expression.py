@@ -290,7 +290,8 @@ def _predicate(rows: Rows, predicate: Predicate) -> pa.Array:
 
 def _any_passes(values: Any, leg: Leg, data_type: DataType) -> pa.Array:
     flat = _passes(values.flatten(), leg, data_type).to_numpy(zero_copy_only=False)
-    parents = pc.list_parent_indices(values).to_numpy(zero_copy_only=False)
+    # Not list_parent_indices: it counts what lies below null lists, which flatten leaves out.
+    parents = np.repeat(np.arange(len(values)), pc.fill_null(pc.list_value_length(values), 0).to_numpy(zero_copy_only=False))
     found = np.zeros(len(values), np.bool_)
     found[parents[flat]] = True
     return pa.array(found, mask=values.is_null().to_numpy(zero_copy_only=False) if values.null_count else None)

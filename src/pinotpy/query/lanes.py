@@ -47,7 +47,7 @@ class Lane:
     """The values of one (sub)expression for the docs of a block.
 
     data_type: of the expression, None for a bare NULL. constant: its value where `register` is -1.
-    nulls: a register of flags, NEVER or ALWAYS. owned, owned_nulls: nobody else reads the registers, they are free after use.
+    nulls: a register of flags, NEVER or ALWAYS. owned, owned_nulls: whoever is done with the lane gives the registers back to the target.
     """
 
     kind: Kind
@@ -178,7 +178,13 @@ class Lanes:
             out.nulls = ALWAYS
             return out
         for lane in lanes:
-            if lane.nulls in (NEVER, out.nulls):
+            if lane.nulls == NEVER:
+                continue
+            if lane.nulls == out.nulls:
+                if lane.owned_nulls and out.owned_nulls:
+                    self.target.release(lane.nulls)
+                out.owned_nulls |= lane.owned_nulls
+                lane.owned_nulls = False
                 continue
             if out.nulls == NEVER:
                 out.nulls, out.owned_nulls = lane.nulls, lane.owned_nulls

@@ -56,8 +56,8 @@ def with_computed_columns(plan: ScanPlan) -> ScanPlan:
     Raises: what evaluating expressions raises.
     """
     context = plan.context
-    if not plan.segments:
-        return plan
+    if not plan.segments or plan.pre_aggregated:
+        return plan  # records of star-trees answer no expressions, and have no values to compute with
     keys = [key for key in context.group_by if isinstance(key, Literal) or _is_computed(plan, key)]
     arguments = [a for a in context.aggregations if a.args and _is_computed(plan, a.args[0])]
     calls: dict[Expression, None] = dict.fromkeys(key for key in keys if not _is_key_of_blocks(plan, key))

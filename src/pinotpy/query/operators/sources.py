@@ -131,32 +131,44 @@ def _registers(target: _ShapeTarget, lane: Lane) -> tuple[int, int]:
 
 
 class _ShapeTarget:
-    """The select section of a shape."""
+    """The select section of a shape. What one expression fetches twice has two readers, and is given back by the last: a CASE
+    may be done with its condition before it takes the value that the condition read."""
 
     def __init__(self, shape: Shape) -> None:
         self._shape = shape
+        self._readers: dict[int, int] = {}  # of registers that this expression fetched
 
     def allocate(self) -> int:
         return self._shape.allocate()
 
     def release(self, register: int) -> None:
-        self._shape.release(register)
+        readers = self._readers.pop(register, 1)
+        if readers > 1:
+            self._readers[register] = readers - 1
+        else:
+            self._shape.release(register)
 
     def emit(self, function: int, *args: Word) -> None:
         self._shape.emit(function, *args)
 
     def fetch(self, column: str) -> tuple[int, bool]:
-        owned = not self._shape.holds("values", column)
-        return self._shape.fetch_values(column), owned
+        is_held = self._shape.holds("values", column)
+        return self._read(self._shape.fetch_values(column), is_held)
 
     def fetch_nulls(self, column: str) -> tuple[int, bool] | None:
-        owned = not self._shape.holds("nulls", column)
+        is_held = self._shape.holds("nulls", column)
         found = self._shape.fetch_nulls(column)
-        return None if found is None else (found, owned)
+        return None if found is None else self._read(found, is_held)
 
     def fetch_filter(self, condition: Filter) -> tuple[int, bool]:
-        owned = not self._shape.holds("filter", condition)
-        return self._shape.fetch_filter(condition), owned
+        is_held = self._shape.holds("filter", condition)
+        return self._read(self._shape.fetch_filter(condition), is_held)
+
+    def _read(self, register: int, is_held: bool) -> tuple[int, bool]:
+        if is_held and register not in self._readers:
+            return register, False  # fetched outside of this expression: somebody else gives it back
+        self._readers[register] = self._readers.get(register, 0) + 1
+        return register, True
 
     def keep(self, array: NDArray[Any]) -> int:
         self._shape.plan.keep_alive.append(array)

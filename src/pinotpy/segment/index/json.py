@@ -81,7 +81,7 @@ def build_json_records(name: str, documents: pa.Array | pa.ChunkedArray, indexin
     """
     batches, record_numbers, entries = [], [np.zeros(0, np.int32)], array("i")
     for terms, numbers in _batches(documents, indexing, entries):
-        batches.append(pa.array(terms, pa.large_string()).cast(pa.large_binary()).dictionary_encode())
+        batches.append(_texts(terms).cast(pa.large_binary()).dictionary_encode())
         record_numbers.append(np.frombuffer(numbers, np.int32))
         if len(entries) > _RECORDS_MAX:
             raise DataError(f"column '{name}' has more than {_RECORDS_MAX} JSON records, more than an index holds: make smaller segments", column=name)
@@ -94,6 +94,14 @@ def build_json_records(name: str, documents: pa.Array | pa.ChunkedArray, indexin
         term_offsets = np.frombuffer(offset_buffer, np.int32)[: encoded.cardinality + 1]
         term_bytes = np.frombuffer(body, np.uint8)[: term_offsets[-1]]
     return JsonRecords(term_offsets, term_bytes, offsets, np.concatenate(record_numbers).take(order), np.frombuffer(entries, np.int32).copy())
+
+
+def _texts(terms: list[str]) -> pa.Array:
+    try:
+        return pa.array(terms, pa.large_string())
+    except UnicodeEncodeError:
+        # Half a character, which JSON may escape and UTF-8 cannot write: a question mark, as Java writes it.
+        return pa.array([term.encode("utf-8", "replace").decode() for term in terms], pa.large_string())
 
 
 def _batches(documents: pa.Array | pa.ChunkedArray, indexing: JsonIndexing, entries: array[int]) -> Iterator[tuple[list[str], array[int]]]:

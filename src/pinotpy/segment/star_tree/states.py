@@ -157,6 +157,8 @@ class Sums:
 
 def _summed(parts: Longs) -> Longs:
     """Parts of equal (record, window) added up as 128-bit integers, or their flags united; ascending."""
+    if not len(parts):
+        return parts
     keys = parts[:, 0] * 64 + parts[:, 1]
     order = np.argsort(keys, kind="stable")
     parts, keys = parts[order], keys[order]
