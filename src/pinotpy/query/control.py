@@ -69,6 +69,7 @@ def timeout_error() -> QueryTimeoutError:
 
 def memory_limit_error(used: int, allowed: int) -> MemoryLimitError:
     return MemoryLimitError(
-        f"the query needs more than {allowed} bytes of result memory (found {used}): make it more selective, group by fewer values, or raise {MEMORY_SETTING}",
+        f"the query needs more than {allowed} bytes of result memory (held {used} when it asked for more): "
+        f"make it more selective, group by fewer values, or raise {MEMORY_SETTING}",
         setting=MEMORY_SETTING,
     )

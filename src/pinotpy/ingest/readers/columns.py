@@ -17,7 +17,7 @@ def array_from_values(values: Sequence[Any], column: ReaderColumn) -> pa.Array:
     if column.data_type in (DataType.JSON, DataType.MAP) or (column.single_value and any(isinstance(value, dict) for value in values)):
         values = [_text_of_nested(value, column.data_type) for value in values]
     try:
-        array = pa.array(values)
+        array = _array(values)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
         array = pa.array([_plain(value, column.single_value) for value in values])
     # A column without any value has Arrow's null type, which the pipeline takes as it is.
@@ -45,3 +45,22 @@ def _plain(value: Any, single_value: bool) -> Any:
     if isinstance(value, bytes):
         return value.hex()
     return json_text.dumps(value) if isinstance(value, dict | list) else str(value)
+
+
+def _array(values: Sequence[Any]) -> pa.Array:
+    try:
+        return pa.array(values)
+    except UnicodeEncodeError:
+        # Half a character, which JSON may escape and UTF-8 cannot write: a question mark, as Java writes it.
+        return pa.array([_writable(value) for value in values])
+
+
+def _writable(value: Any) -> Any:
+    match value:
+        case str():
+            return value.encode("utf-8", "replace").decode()
+        case list():
+            return [_writable(item) for item in value]
+        case dict():
+            return {_writable(key): _writable(item) for key, item in value.items()}
+    return value
