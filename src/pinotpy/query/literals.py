@@ -16,8 +16,6 @@ from pinotpy.errors import DataError
 from pinotpy.query.context import And, Bound, Filter, LiteralValue, Not, Or, Predicate, QueryContext
 from pinotpy.query.context_codec import read_value, write_value
 
-LITERALS_BYTES_MAX = 1 << 20
-
 
 def literals_of(condition: Filter | None) -> list[LiteralValue]:
     """Every literal of the predicates of a filter, in order."""

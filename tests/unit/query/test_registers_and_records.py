@@ -43,7 +43,7 @@ def numbers(tmp_path_factory: pytest.TempPathFactory) -> InProcessCluster:
         ("MIN(CASE WHEN i > 0 OR d > 0 THEN i ELSE 9 END)", 0.0),
         ("SUM(COALESCE(CASE WHEN i > 1 THEN i END, 0))", 6.0),
         ("SUM(d / CASE WHEN i <> 0 THEN i END)", 10.0),
-        ("SUM(i + i * i)", 28.0 - 1.0 + 1.0),
+        ("SUM(i + i * i)", 28.0),
     ],
 )
 def test_what_an_expression_reads_twice_stays_until_its_last_reader(numbers: InProcessCluster, expression: str, expected: float) -> None:
