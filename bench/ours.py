@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-import shutil
 import subprocess
 import sys
 import time
@@ -86,14 +85,9 @@ def segment_directories(
 ) -> list[Path]:
     """One segment a chunk, built with `config` (default: the table's own) and kept for the next run of the same builder."""
     config = config or table.config
-    folder = table.folder(data_dir, rows, chunks) / f"pinotpy-{variant}"
-    key = _build_key(config)
-    mark = folder / "built_by"
-    if folder.exists() and (not mark.exists() or mark.read_text() != key):
-        shutil.rmtree(folder)
+    folder = table.folder(data_dir, rows, chunks) / f"pinotpy-{variant}-{_build_key(config)[:10]}"
     files = table.parquet_files(data_dir, rows, chunks)
     folder.mkdir(exist_ok=True)
-    mark.write_text(key)
     directories = []
     for number, file in enumerate(files):
         name = f"{table.name}_{number:04d}"
@@ -112,12 +106,11 @@ def build(table: Table, file: Path, folder: Path, name: str, config: Config) -> 
 
 
 def _build_key(config: Config) -> str:
-    """What decides the bytes of a segment: the config and the code that builds."""
+    """What decides the bytes of a segment: the config and the room that builds; segments of another key lie in another folder."""
     root = Path(pinotpy.__file__).parent
     digest = hashlib.sha256(json.dumps(config, sort_keys=True).encode())
-    for room in ("segment", "kernels", "functions/sketches"):
-        for file in sorted((root / room).rglob("*.py")):
-            digest.update(file.read_bytes())
+    for file in sorted((root / "segment").rglob("*.py")):
+        digest.update(file.read_bytes())
     return digest.hexdigest()
 
 
