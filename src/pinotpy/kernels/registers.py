@@ -9,6 +9,7 @@ Else every value is appended to D_ARENA as an entry of pairs.py, with register <
                       uint32 hashes by dict id, A5 how many                                                        select
     add_hashed_longs  the same with i64 values
     add_hashed_doubles  the same with f64 values, A4 1: hashed as FLOAT
+    add_hashed_texts    the same with the texts of a raw column, hashed where they lie: A1 is not read, A4 address of its meta
     end_registers     A0 set                                                                                       end
 """
 
@@ -25,8 +26,13 @@ from pinotpy.kernels.abi import (
     BLOCK,
     E_OK,
     INSTRUCTION_WORDS,
+    M_DATA,
+    M_NUM_VALUES,
+    M_RAW_OFFSETS,
+    META_WORDS,
     S_SCRATCH,
     S_SELECTED,
+    S_SELECTION,
     S_USER,
     STATE_WORDS,
     block_function,
@@ -37,6 +43,7 @@ from pinotpy.kernels.abi import (
     register_u32,
     words,
 )
+from pinotpy.kernels.byte_words import load_byte, load_word, tail_word
 from pinotpy.kernels.memory import V_ADDRESS, V_CAPACITY, V_USED, reserve, reserve_zeroed
 from pinotpy.kernels.pairs import ENTRY_WORDS, ROW_SHIFT
 from pinotpy.kernels.result_context import (
@@ -55,7 +62,7 @@ from pinotpy.kernels.result_context import (
     context_of,
     vector_at,
 )
-from pinotpy.kernels.views import view_u8, view_u32
+from pinotpy.kernels.views import view_i64, view_u8, view_u32
 
 RANK_BITS: Final = 5
 _M: Final = np.uint32(0x5BD1E995)
@@ -119,25 +126,38 @@ def _gather(out: Any, hashes: Any, ids: Any) -> None:
         out[i] = hashes[ids[i]]
 
 
+@inner
+def _hash_text(address: int, length: int) -> Any:
+    """The hash of a byte string. The bytes of an incomplete last word count from the end and with their sign."""
+    value = uint32(np.int64(length) ^ np.int64(-1))
+    at, full = 0, length & ~3
+    while at + 8 <= full:
+        word = load_word(address + at)
+        value = uint32(uint32(value * _M) ^ _mixed(uint32(word)))
+        value = uint32(uint32(value * _M) ^ _mixed(uint32(word >> uint64(32))))
+        at += 8
+    if at < full:
+        value = uint32(uint32(value * _M) ^ _mixed(uint32(tail_word(address + at, 4))))
+    left = length & 3
+    for distance in range(left, 0, -1):
+        value = uint32(value ^ uint32(np.int64(np.int8(load_byte(address + length - distance))) << np.int64(8 * (distance - 1))))
+    if left > 0:
+        value = uint32(value * _M)
+    return _finished(value)
+
+
 @njit(cache=True, nogil=True)
 def hash_texts(offsets: Any, data: Any, out: Any) -> None:
-    """out (uint32) = the hashes of byte strings: int32 or int64 offsets[n + 1] into uint8 data. The bytes of an incomplete last word count
-    from the end and with their sign."""
+    """out (uint32) = the hashes of byte strings: int32 or int64 offsets[n + 1] into uint8 data."""
     for i in range(len(out)):
-        first, last = int(offsets[i]), int(offsets[i + 1])
-        length = last - first
-        value = uint32(np.int64(length) ^ np.int64(-1))
-        at = first
-        while at + 4 <= last:
-            word = uint32(data[at]) | (uint32(data[at + 1]) << uint32(8)) | (uint32(data[at + 2]) << uint32(16)) | (uint32(data[at + 3]) << uint32(24))
-            value = uint32(uint32(value * _M) ^ _mixed(uint32(word)))
-            at += 4
-        left = length & 3
-        for distance in range(left, 0, -1):
-            value = uint32(value ^ uint32(np.int64(np.int8(data[last - distance])) << np.int64(8 * (distance - 1))))
-        if left > 0:
-            value = uint32(value * _M)
-        out[i] = _finished(value)
+        out[i] = _hash_text(data.ctypes.data + int(offsets[i]), int(offsets[i + 1]) - int(offsets[i]))
+
+
+@inner
+def _hash_texts_of_docs(out: Any, data: int, starts: Any, docs: Any) -> None:
+    for i in range(len(out)):
+        doc = uint64(docs[i])
+        out[i] = _hash_text(data + starts[doc], starts[doc + uint64(1)] - starts[doc])
 
 
 @inner
@@ -236,6 +256,17 @@ def add_hashed_doubles(state_address: int, args_address: int) -> Any:
         _hash_floats(hashes, values)
     else:
         _hash_doubles(hashes, values)
+    return _update(state, args, hashes, entries)
+
+
+@block_function
+def add_hashed_texts(state_address: int, args_address: int) -> Any:
+    """Bring the texts of a raw column into the registers."""
+    state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
+    n, meta = state[S_SELECTED], words(args[A0 + 4], META_WORDS)
+    hashes, entries = view_u32(state[S_SCRATCH], n), view_u32(state[S_SCRATCH] + BLOCK * 4, n)
+    starts = view_i64(meta[M_RAW_OFFSETS], meta[M_NUM_VALUES] + 1)
+    _hash_texts_of_docs(hashes, meta[M_DATA], starts, view_u32(state[S_SELECTION], n))
     return _update(state, args, hashes, entries)
 
 

@@ -28,6 +28,7 @@ from pinotpy.pql.ast import Identifier, Literal, Star
 from pinotpy.query.columns import ColumnMetas
 from pinotpy.query.context import ColumnRef, QueryContext
 from pinotpy.query.control import QueryControl
+from pinotpy.query.operators.registers import hashes_in_place
 from pinotpy.query.partial import Statistics
 from pinotpy.query.plan import ScanPlan, Sections
 from pinotpy.query.segment_set import SegmentSet
@@ -92,17 +93,22 @@ def is_shared(context: QueryContext, segments: SegmentSet) -> bool:
             return False
     if not all(isinstance(key, Identifier) for key in context.group_by):
         return False
-    names = {arg.name for aggregation in context.aggregations for arg in aggregation.args if isinstance(arg, Identifier)}
-    names |= {key.name for key in context.group_by if isinstance(key, Identifier)}
-    return all(_is_read_in_place(column, segments) for column in context.columns if column.name in names)
+    by_id, hashed = {key.name for key in context.group_by if isinstance(key, Identifier)}, set[str]()
+    for aggregation in context.aggregations:
+        (hashed if hashes_in_place(aggregation, context) else by_id).update(arg.name for arg in aggregation.args if isinstance(arg, Identifier))
+    read = [column for column in context.columns if column.name in by_id | hashed]
+    return all(_is_read_in_place(column, segments, needs_ids=column.name in by_id) for column in read)
 
 
-def _is_read_in_place(column: ColumnRef, segments: SegmentSet) -> bool:
+def _is_read_in_place(column: ColumnRef, segments: SegmentSet, *, needs_ids: bool) -> bool:
     if not column.single_value or not segments.has_column(column.name):
         return False
     rows = segments.column(column.name)
-    # Raw texts get dict ids of the query's own (computed_columns.py).
-    return rows.in_place and (column.data_type.stored is not StoredType.VAR or bool((rows.metas[:, abi.M_CARDINALITY] >= 0).all()))
+    if column.data_type.stored is not StoredType.VAR or not rows.in_place:
+        return rows.in_place
+    # Raw texts that are not merely hashed get dict ids of the query's own (computed_columns.py).
+    has_ids = rows.metas[:, abi.M_CARDINALITY] >= 0
+    return bool(has_ids.all()) if needs_ids else bool((has_ids | (rows.metas[:, abi.M_RAW_OFFSETS] != 0)).all())
 
 
 def _prepared(context: QueryContext, segments: SegmentSet, make: Callable[[ScanPlan], T]) -> Prepared[T]:

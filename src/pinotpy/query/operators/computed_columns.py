@@ -30,6 +30,7 @@ from pinotpy.query.jobs import run_jobs
 from pinotpy.query.narrow import narrow
 from pinotpy.query.on_dictionary import deciding_column
 from pinotpy.query.operators.raw_texts import SegmentTexts, SharedNumbers
+from pinotpy.query.operators.registers import hashes_in_place
 from pinotpy.query.operators.sources import computes
 from pinotpy.query.plan import ScanPlan
 from pinotpy.query.reduced import ResultType
@@ -59,7 +60,7 @@ def with_computed_columns(plan: ScanPlan) -> ScanPlan:
     if not plan.segments or plan.pre_aggregated:
         return plan  # records of star-trees answer no expressions, and have no values to compute with
     keys = [key for key in context.group_by if isinstance(key, Literal) or _is_computed(plan, key)]
-    arguments = [a for a in context.aggregations if a.args and _is_computed(plan, a.args[0])]
+    arguments = [a for a in context.aggregations if a.args and _is_computed(plan, a.args[0]) and not hashes_in_place(a, context)]
     calls: dict[Expression, None] = dict.fromkeys(key for key in keys if not _is_key_of_blocks(plan, key))
     calls |= dict.fromkeys(a.args[0] for a in arguments if not _is_argument_of_blocks(plan, a))
     if not calls:

@@ -126,7 +126,8 @@ class _Emitter:
         assert entry.argument.data_type is not None
         stored = entry.argument.data_type.stored
         if source is not None and not stored.is_fixed:
-            values = self._hold("ids", entry.source, lambda: fetch_ids(self.shape, source))
+            # Raw texts are hashed where they lie.
+            values = self._hold("ids", entry.source, lambda: fetch_ids(self.shape, source)) if source.by_id else NO_REGISTER
         else:
             values = self._values(entry, Values.DOUBLE if stored.is_floating else Values.LONG)
         self.shape.emit(add, self.groups, values, entry.distribution, skip, *further)

@@ -1,7 +1,7 @@
 """HyperLogLog registers of a scan: which kernel hashes an argument, the hashes of dictionaries of text, and the state columns.
 
-Numbers are hashed as they come. Texts are hashed once a dictionary value; those of stored columns are kept beside the segment
-(segment/decoded_cache.py, under its budget).
+Numbers are hashed as they come, and so are texts without a dictionary, where they lie. Other texts are hashed once a dictionary
+value; those of stored columns are kept beside the segment (segment/decoded_cache.py, under its budget).
 """
 
 from __future__ import annotations
@@ -14,15 +14,18 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pinotpy.data_types import StoredType
-from pinotpy.functions.spec import RegisterPlan
+from pinotpy.functions.spec import RegisterPlan, aggregation_function
 from pinotpy.kernels import pairs, registers
 from pinotpy.kernels.memory import V_ADDRESS
 from pinotpy.kernels.result_context import D_ARENA, D_LOG2M, D_REGISTERS, D_TABLE
+from pinotpy.pql.ast import Identifier
+from pinotpy.query.context import Aggregation, QueryContext
 from pinotpy.query.operators.distributions import dictionary_at
 from pinotpy.query.operators.layout import AggregationLayout
 from pinotpy.query.operators.sources import Source
 from pinotpy.query.plan import Shape
 from pinotpy.query.program import Word
+from pinotpy.query.result_types import argument_of, types_of
 from pinotpy.segment.column import ImmutableColumn
 
 Words = NDArray[np.int64]
@@ -34,14 +37,28 @@ _HASHES: Final = "hyperloglog.hashes"
 
 
 def addition(shape: Shape, entry: AggregationLayout, source: Source | None) -> tuple[int, tuple[Word, ...]]:
-    """The function that brings a register of values (of texts: ids) into the registers, and its arguments after the flags."""
+    """The function that brings a register of values (of texts: ids, or nothing where they are raw) into the registers, and its
+    arguments after the flags."""
     assert entry.argument.data_type is not None
     stored = entry.argument.data_type.stored
+    if stored is StoredType.VAR and source is not None and not source.by_id:
+        return registers.add_hashed_texts.address, (source.metas,)
     if stored is StoredType.VAR:
         return registers.add_hashed_ids.address, _text_hashes(shape, entry, source)
     if stored.is_floating:
         return registers.add_hashed_doubles.address, (int(stored is StoredType.FLOAT),)
     return registers.add_hashed_longs.address, ()
+
+
+def hashes_in_place(aggregation: Aggregation, context: QueryContext) -> bool:
+    """Whether the scan hashes the texts of a raw column for this aggregation: it needs no dict ids of them."""
+    source = aggregation.args[0] if aggregation.args else None
+    if not isinstance(source, Identifier):
+        return False
+    argument = argument_of(aggregation.args, types_of(context))
+    if argument.data_type is None or argument.data_type.stored is not StoredType.VAR or not argument.single_value:
+        return False
+    return isinstance(aggregation_function(aggregation.function, aggregation.args).plan(argument, sum_fits_long=False), RegisterPlan)
 
 
 def _text_hashes(shape: Shape, entry: AggregationLayout, source: Source | None) -> tuple[Word, ...]:
