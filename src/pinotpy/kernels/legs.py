@@ -6,7 +6,7 @@ Arguments of every leg:
     A5 1: false where the column is null                                          A6.. of the test
 
 A leg reads only docs that survived the legs before it, which is what S_ENTRIES_FILTER counts (in values): all of a block
-at once where many did, one by one where few did, where the block is a list of docs, or for multi-values.
+at once where many did (multi-values: any_value.py), one by one where few did or where the block is a list of docs.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from pinotpy.kernels.abi import (
     mask_register,
     words,
 )
+from pinotpy.kernels.any_value import any_of_block, tests_whole_block
 from pinotpy.kernels.masks import SCRATCH_MASK, finish, finish_or, mask_count, set_empty, survivors
 
 A_META: Final = A0
@@ -72,11 +73,15 @@ def run_instruction(state: Any, state_address: int, row: int) -> Any:
         finish(state, args[A_KEPT], args[A_OUT], 0, args[A_NULLS], meta)
         return E_OK
     state[S_SURVIVORS] = -1
-    if flags == I_SCAN_LEG:
-        if meta[M_MV_OFFSETS] == 0 and state[S_LIST] == 0 and count * SPARSE >= state[S_NUM]:
-            state[S_ENTRIES_FILTER] += count
-        else:
-            state[S_SURVIVORS] = survivors(state, args[A_KEPT])
-    code = call_block(args[I_FUNCTION], state_address, row)
+    in_range = state[S_LIST] == 0
+    if flags == I_SCAN_LEG and meta[M_MV_OFFSETS] != 0 and in_range and tests_whole_block(state, meta, count):
+        code = any_of_block(state, state_address, row, meta, args[A_KEPT])
+    else:
+        if flags == I_SCAN_LEG:
+            if meta[M_MV_OFFSETS] == 0 and in_range and count * SPARSE >= state[S_NUM]:
+                state[S_ENTRIES_FILTER] += count
+            else:
+                state[S_SURVIVORS] = survivors(state, args[A_KEPT])
+        code = call_block(args[I_FUNCTION], state_address, row)
     finish(state, args[A_KEPT], args[A_OUT], args[A_NEGATED], args[A_NULLS], meta)
     return code

@@ -45,7 +45,7 @@ _NS_SET: Final = 1.5
 _NS_RAW: Final = {4: 0.06, 8: 0.12}
 _NS_TEXT: Final = 8.0
 _NS_FLAG: Final = 0.04
-_NS_ENTRY: Final = 3.0  # each value of a multi-value
+_NS_ENTRY: Final = 0.4  # each value of a multi-value, and the doc that it belongs to
 # … and on a doc of a list, which lies anywhere.
 _NS_GATHER: Final = 1.5
 # A doc of an index's list made a bit; a doc of the segment cleared before and looked through afterwards.

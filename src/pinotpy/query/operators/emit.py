@@ -89,14 +89,14 @@ class _Emitter:
         assert isinstance(entry.source, Identifier), "only columns are multi-valued"
         shape, column = self.shape, entry.source.name
         skip = self._skip(entry)
+        shape.emit(walk.count_lengths.address, shape.meta(column), self.groups, entry.seen_word, 0, skip)
+        if isinstance(entry.plan, SlotPlan) and not entry.plan.updates:
+            return
         lane_groups, entries, register = shape.allocate(), shape.allocate(), shape.allocate()
         own_groups = lane_groups if self.groups >= 0 else NO_REGISTER
         inner = Instructions()
-        count = self._form(updates.count_values.address, updates.count_values_single.address)
-        inner.append(count, (own_groups, 0, entry.seen_word, NO_REGISTER))
         if isinstance(entry.plan, SlotPlan):
-            if entry.plan.updates:
-                inner.append(fetch.fetch_values.address, (register, shape.meta(column), entries + 1))
+            inner.append(fetch.fetch_values.address, (register, shape.meta(column), entries + 1))
             for update in entry.plan.updates:
                 inner.append(self._form(update.grouped, update.single), (own_groups, register, entry.first_word + update.word, NO_REGISTER))
         else:
