@@ -27,7 +27,7 @@ _MEMORY_BYTES_MAX = 64 << 20
 @dataclass(frozen=True, slots=True, eq=False)
 class Pieces:
     """Byte strings that a text must have one behind another, the first at its start and the last at its end if `anchors`
-    (kernels.strings.ANCHOR_*) say so. `is_all`: a text with them matches, so that no regular expression is needed."""
+    (kernels.text_search.ANCHOR_*) say so. `is_all`: a text with them matches, so that no regular expression is needed."""
 
     data: NDArray[np.uint8]
     offsets: NDArray[np.int64]
@@ -49,7 +49,7 @@ class Pieces:
         return Pieces(np.frombuffer(b"".join(encoded) or b"\0", np.uint8), offsets, anchors, is_all)
 
     def words(self) -> tuple[int, int, int, int]:
-        """Addresses of bytes and offsets, number of pieces, anchors: as kernels.strings.var_like takes them."""
+        """Addresses of bytes and offsets, number of pieces, anchors: as kernels.text_search.var_like takes them."""
         return self.data.ctypes.data, self.offsets.ctypes.data, len(self.offsets) - 1, self.anchors
 
 
@@ -120,6 +120,13 @@ def _like_pieces(literal: list[str], ignore_case: bool) -> Pieces | None:
     if len(literal) == 1:
         return None
     return Pieces.of([part for part in literal if part], start=bool(literal[0]), end=bool(literal[-1]), is_all=True, ignore_case=ignore_case)
+
+
+@lru_cache(maxsize=512)
+def literal_pattern(text: str, *, start: bool = False, end: bool = False) -> TextPattern:
+    """Pattern of texts that have `text`: anywhere, at their start or at their end."""
+    regex = ("\\A" if start else "") + str(re2.escape(text)) + ("\\z" if end else "")
+    return _checked(regex, text, Pieces.of([text] if text else [], start=bool(start and text), end=bool(end and text), is_all=True, ignore_case=False))
 
 
 _META: Final = frozenset("\\^$.|?*+()[]{}")

@@ -31,7 +31,7 @@ from pinotpy.functions.patterns import TextPattern, like_pattern, regexp_pattern
 from pinotpy.functions.text_query import TextQuery, parse_text_query
 from pinotpy.pql.ast import Dialect, Identifier
 from pinotpy.pql.literals import java_double_text
-from pinotpy.query.context import Bound, ColumnRef, Comparison, LiteralValue, Predicate
+from pinotpy.query.context import Bound, ColumnRef, Comparison, ExpressionPredicate, LiteralValue, Predicate
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class Leg:
     test: Test
     negated: bool = False
     prunes: bool = False
-    source: Predicate | None = field(default=None, compare=False)
+    source: Predicate | ExpressionPredicate | None = field(default=None, compare=False)
 
     def inverse(self) -> Leg:
         """True where this leg is false and the value is not null."""

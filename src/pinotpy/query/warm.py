@@ -24,8 +24,8 @@ from pinotpy.kernels import (
     pairs,
     ranks,
     registers,
-    strings,
     text_numbers,
+    text_search,
     top_groups,
 )
 from pinotpy.pql.parser import parse_pql, parse_sql
@@ -124,8 +124,8 @@ def warm() -> None:
             segment.close()
     _warm_unpacking()
     numbering.warm()
-    strings.warm()
     text_numbers.warm()
+    text_search.warm()
     merge.warm()
     global_ids.warm()
     pairs.warm()

@@ -41,6 +41,8 @@ def predicate_text(leg: ResolvedLeg | ComputedLeg, dialect: Dialect) -> Predicat
     source = leg.leg.source
     if source is None:
         return _negated("RANGE", f"{leg.leg.column} within its literals", leg.leg.negated)
+    if isinstance(source, ExpressionPredicate):
+        return _negated("EXPRESSION", _cut(print_expression(source.expression, dialect)), leg.leg.negated)
     was_negative = source.comparison in _NEGATIVE.values()
     return _of(source, dialect, leg.leg.negated is not was_negative)
 

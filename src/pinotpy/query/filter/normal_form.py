@@ -13,6 +13,7 @@ from typing import Union
 from pinotpy.errors import InvalidQueryError, UnknownColumnError
 from pinotpy.pql.ast import Dialect, Identifier
 from pinotpy.query.context import And, ColumnRef, Constant, ExpressionPredicate, Filter, Not, Or, Predicate, QueryContext
+from pinotpy.query.filter.text_functions import text_leg
 from pinotpy.query.predicate import Leg, typed_leg
 
 _DEPTH_MAX = 200
@@ -72,7 +73,10 @@ def _node(condition: Filter, negated: bool, columns: Mapping[str, ColumnRef], di
             raise UnknownColumnError(f"no column '{condition.lhs.name}' among those of the query", column=condition.lhs.name)
         leg = typed_leg(condition, column, dialect)
         return leg.inverse() if negated else leg
-    return Computed(condition, negated)
+    found = text_leg(condition, columns)
+    if found is None:
+        return Computed(condition, negated)
+    return found.inverse() if negated else found
 
 
 def _join(children: list[Node], *, all_of: bool) -> Node:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType, StoredType
 from pinotpy.errors import QueryExecutionError
-from pinotpy.kernels import abi, filters, resolve, strings
+from pinotpy.kernels import abi, filters, resolve, strings, text_search
 from pinotpy.kernels.hash_set import float_words, hash_set
 from pinotpy.kernels.legs import LEG_ALWAYS, LEG_NEVER, LEG_RUN
 from pinotpy.query.columns import ColumnMetas
@@ -23,6 +23,7 @@ from pinotpy.query.filter.json_match import matching_docs as json_matches
 from pinotpy.query.filter.json_query import parse_json_query
 from pinotpy.query.filter.pruning import BY_MIN_MAX, NOT_PRUNED, excluded_by
 from pinotpy.query.filter.text_match import matching_docs
+from pinotpy.query.filter.text_needle import TextNeedle, byte_counts, equality, likeness
 from pinotpy.query.filter.texts import dictionary_matches, raw_matches
 from pinotpy.query.predicate import FixedMembers, FixedRange, JsonSearch, Leg, Nothing, NullTest, Test, TextSearch, TextTest, VarMembers, VarRange
 from pinotpy.query.segment_set import ColumnRanges
@@ -309,12 +310,14 @@ def _on_raw_values(resolved: ResolvedLeg, metas: ColumnMetas, words: Words, raw:
         resolved.tests[raw, :2] = table.ctypes.data, len(table) // 2 - 1
         resolved.cost = _COST_SET
     elif isinstance(test, VarRange):
-        low, end = _bytes(test.low or b"\0"), _bytes(test.end or b"\0")
-        resolved.keep_alive += [low, end]
-        is_one = test.end == test.low + b"\0"  # the successor of `low`: nothing but it is in between
-        resolved.function[raw] = strings.var_equals.address if is_one else strings.var_range.address
-        resolved.tests[raw] = low.ctypes.data, end.ctypes.data, len(test.low), -1 if test.end is None else len(test.end)
         resolved.cost = _COST_STRINGS
+        if test.end == test.low + b"\0":  # the successor of `low`: nothing but it is in between
+            _search(resolved, raw, text_search.var_equals.address, equality(test.low, byte_counts(words[raw[0]])))
+        else:
+            low, end = _bytes(test.low or b"\0"), _bytes(test.end or b"\0")
+            resolved.keep_alive += [low, end]
+            resolved.function[raw] = strings.var_range.address
+            resolved.tests[raw] = low.ctypes.data, end.ctypes.data, len(test.low), -1 if test.end is None else len(test.end)
     elif isinstance(test, VarMembers):
         resolved.keep_alive.append(test)
         resolved.function[raw] = strings.var_members.address
@@ -327,9 +330,7 @@ def _on_raw_values(resolved: ResolvedLeg, metas: ColumnMetas, words: Words, raw:
             raise QueryExecutionError(f"a pattern needs text: column '{column.name}' is {column.data_type} without dictionary; cast it to STRING")
         pieces = test.pattern.pieces
         if pieces is not None and pieces.is_all:
-            resolved.keep_alive.append(pieces)
-            resolved.function[raw] = strings.var_like.address
-            resolved.tests[raw] = pieces.words()
+            _search(resolved, raw, text_search.var_like.address, likeness(pieces, byte_counts(words[raw[0]])))
             resolved.cost = _COST_STRINGS
         else:
             resolved.computed[raw] = True
@@ -342,6 +343,11 @@ def _on_raw_values(resolved: ResolvedLeg, metas: ColumnMetas, words: Words, raw:
         if metas.column(resolved.leg.column).data_type not in (DataType.FLOAT, DataType.DOUBLE):
             # Floats may hold NaN, which no range contains.
             resolved.mode[raw[_inside(test, ranges)]] = LEG_ALWAYS
+
+
+def _search(resolved: ResolvedLeg, raw: Words, function: int, search: TextNeedle) -> None:
+    resolved.keep_alive.append(search)
+    resolved.function[raw], resolved.tests[raw, 0] = function, search.address
 
 
 def _range_words(test: FixedRange) -> Words:

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType, StoredType
 from pinotpy.functions.patterns import TextPattern
-from pinotpy.kernels.strings import flag_like
+from pinotpy.kernels.text_search import flag_like
 from pinotpy.pql.literals import java_double_text
 from pinotpy.query.control import QueryControl
+from pinotpy.query.filter.text_needle import byte_counts_of, likeness
 from pinotpy.segment.data_source import Column
 
 _BATCH: Final = 1 << 16
@@ -77,7 +78,9 @@ def text_flags(texts: pa.Array, pattern: TextPattern) -> NDArray[np.uint8]:
     if pieces is None or body is None or not len(texts) or not pa.types.is_large_string(texts.type):
         return pattern.matches(texts).view(np.uint8)
     found = np.empty(len(texts), np.uint8)
-    count = flag_like(body.address, offsets.address + texts.offset * 8, *pieces.words(), found)
+    starts = offsets.address + texts.offset * 8
+    search = likeness(pieces, byte_counts_of(body.address, starts, len(texts)))
+    count = flag_like(body.address, starts, search.words, found)
     if pieces.is_all or count == 0:
         return found
     if count > len(texts) * _PREFILTERED_MAX:
