@@ -11,6 +11,7 @@ Layout (int64 words, G_*), the same for aggregations without groups (one group, 
  - **arena**: what units left behind: rows of [keys …, slots …] (row count first among the slots). `units` says which
    rows are of which unit: (unit, first row).
  - **spill arena**: (arena row, slot, window, low word, high word).
+ - **pool, streams, chunks**: rows that wait for their groups, by parts; see dealing.py.
  - **distributions**: (group, value) pairs, a block of SET_WORDS words for each; see distributions.py.
 
 A kernel reaches it at state[S_USER]. Python owns it through `ResultContext`, which frees everything.
@@ -47,7 +48,13 @@ G_ARENA: Final = 26
 G_UNITS: Final = 29
 G_SPILL_ARENA: Final = 32
 G_SCRATCH: Final = 35
-G_SETS: Final = 40  # then SET_WORDS words a distribution
+G_POOL: Final = 38
+G_STREAMS: Final = 41
+G_CHUNKS: Final = 44
+G_DEAL_SHIFT: Final = 47  # 64 - log2 of the parts
+G_DEAL_WORDS: Final = 48  # of a dealt row
+G_DEAL_MAX: Final = 49  # words that wait before somebody has to take them
+G_SETS: Final = 52  # then SET_WORDS words a distribution
 
 SET_WORDS: Final = 13
 D_TABLE: Final = 0  # vector: a byte or a u32 for every (group, dict id) of the unit, zero between units
@@ -58,7 +65,7 @@ D_CARDINALITY: Final = 8  # dict ids a group where pairs are addressed directly,
 D_LOG2M: Final = 9  # of HyperLogLog registers
 D_REGISTERS: Final = 10  # vector: [arena row, registers …], see registers.py
 
-_VECTORS: Final = (G_TABLE, G_PAGES, G_KEYS, G_INDEX, G_KEY_BLOCK, G_SPILL, G_ARENA, G_UNITS, G_SPILL_ARENA, G_SCRATCH)
+_VECTORS: Final = (G_TABLE, G_PAGES, G_KEYS, G_INDEX, G_KEY_BLOCK, G_SPILL, G_ARENA, G_UNITS, G_SPILL_ARENA, G_SCRATCH, G_POOL, G_STREAMS, G_CHUNKS)
 SCRATCH_WORDS: Final = 4 * BLOCK
 PAGE_SHIFT: Final = 6  # groups a page, as a power of two
 

@@ -14,6 +14,7 @@ from pinotpy.config.table import TableConfig
 from pinotpy.data_types import DataType
 from pinotpy.decimals import encode_decimal
 from pinotpy.kernels import (
+    dealing,
     doc_sets,
     global_groups,
     global_ids,
@@ -137,6 +138,7 @@ def warm() -> None:
     global_groups.warm()
     top_groups.warm()
     lasting_groups.warm()
+    dealing.warm()
 
 
 def _warm_doc_sets(metas: NDArray[np.int64]) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pinotpy.functions.spec import DistributionPlan, RegisterPlan, SlotPlan, Values
-from pinotpy.kernels import abi, distributions, fetch, updates, walk
+from pinotpy.kernels import abi, distributions, fetch, hashing, updates, walk
 from pinotpy.pql.ast import Call, Expression, Identifier, Literal, Star
 from pinotpy.query.context import Filter
 from pinotpy.query.operators import registers
@@ -64,11 +65,11 @@ class _Emitter:
         """An aggregation that sees one value a row."""
         skip = self._skip(entry)
         if entry.seen_word:
-            self._emit_count(entry, self.groups, skip)
+            self._apply(self._form(updates.count_values.address, updates.count_values_single.address), NO_REGISTER, entry.seen_word, skip)
         if isinstance(entry.plan, SlotPlan):
             for update in entry.plan.updates:
                 register = self._values(entry, update.values)
-                self.shape.emit(self._form(update.grouped, update.single), self.groups, register, entry.first_word + update.word, skip)
+                self._apply(self._form(update.grouped, update.single), register, entry.first_word + update.word, skip)
             return
         assert entry.argument.data_type is not None
         source = None if isinstance(entry.source, Literal | Star) else self._source(entry)
@@ -142,9 +143,9 @@ class _Emitter:
     def _form(self, grouped: int, single: int) -> int:
         return grouped if self.groups >= 0 else single
 
-    def _emit_count(self, entry: AggregationLayout, groups: int, skip: int) -> None:
-        count = self._form(updates.count_values.address, updates.count_values_single.address)
-        self.shape.emit(count, groups, 0, entry.seen_word, skip)
+    def _apply(self, function: int, values: int, word: int, skip: int) -> None:
+        """An update of words: `values` NO_REGISTER where it reads none."""
+        self.shape.emit(function, self.groups, max(values, 0), word, skip)
 
     def _source(self, entry: AggregationLayout) -> Source:
         return self.sources.of(self.shape, entry.source)
@@ -155,10 +156,10 @@ class _Emitter:
         return self._held[kind, what]
 
     def _values(self, entry: AggregationLayout, kind: Values) -> int:
-        """Register with the argument's 64-bit values."""
+        """Register with the argument's 64-bit values, NO_REGISTER where none are read."""
         source = entry.source
         if kind is Values.NOTHING or isinstance(source, Star):
-            return 0
+            return NO_REGISTER
         if isinstance(source, Literal):
             return self._hold(kind.value, source, lambda: self._constant(source, kind))
         return self._hold("values", source, lambda: fetch_values(self.shape, self._source(entry)))
@@ -185,6 +186,43 @@ class _Emitter:
         register = self.shape.allocate()
         self.shape.emit(updates.skip_flags.address, register, nulls, counts)
         return register
+
+
+@dataclass(frozen=True, slots=True)
+class RowFields:
+    """What updates read of a row: registers of the scan with 64-bit values and with flags; and the updates, for groups in register 0,
+    64-bit fields in registers 1 …, and flags in those behind."""
+
+    values: list[int]
+    flags: list[int]
+    program: NDArray[np.int64]
+
+
+def record_updates(shape: Shape, layout: Layout, sources: Sources) -> RowFields:
+    """Fetch what the updates read, and put the updates off: of aggregations that keep words only and walk no multi-values."""
+    recorder = _Recorder(shape, 0, sources)
+    for index, entry in enumerate(layout.aggregations):
+        recorder.update(index, entry)
+    values = list(dict.fromkeys(values for _, values, _, _ in recorder.applied if values >= 0))
+    flags = list(dict.fromkeys(skip for _, _, _, skip in recorder.applied if skip >= 0))
+    program = Instructions()
+    program.append(hashing.find_groups.address, (0,))
+    program.append(updates.count_rows.address, (0,))
+    for function, value, word, skip in recorder.applied:
+        of_value = 1 + values.index(value) if value >= 0 else 0
+        program.append(function, (0, of_value, word, 1 + len(values) + flags.index(skip) if skip >= 0 else NO_REGISTER))
+    return RowFields(values, flags, program.assemble(1)[0])
+
+
+class _Recorder(_Emitter):
+    """Notes updates instead of emitting them: (function, register of values, word, register of flags)."""
+
+    def __init__(self, shape: Shape, groups: int, sources: Sources) -> None:
+        super().__init__(shape, groups, sources)
+        self.applied: list[tuple[int, int, int, int]] = []
+
+    def _apply(self, function: int, values: int, word: int, skip: int) -> None:
+        self.applied.append((function, values, word, skip))
 
 
 def literal_word(literal: Literal, kind: Values) -> int:

@@ -18,13 +18,14 @@ from pinotpy.pql.ast import Identifier
 from pinotpy.query.combine import limit_groups
 from pinotpy.query.operators.collect import ArenaRows, arena_rows, collect_states, decode, key_array
 from pinotpy.query.operators.computed_columns import with_computed_columns
+from pinotpy.query.operators.dealt_groups import DealtTable, dealt_table
 from pinotpy.query.operators.emit import NO_REGISTER, emit_distribution_frame, emit_updates
 from pinotpy.query.operators.global_groups import GlobalTable, global_table, null_fetch
 from pinotpy.query.operators.keys import DENSE_FREE, DENSE_GROUPS_MAX, DENSE_GROUPS_PER_DOC, Key, make_keys
 from pinotpy.query.operators.lasting_groups import LastingTable, lasting_table
 from pinotpy.query.operators.layout import Layout, make_layout, projected_columns, values_bound
 from pinotpy.query.operators.sources import Source, Sources, fetch_ids, fetch_values
-from pinotpy.query.operators.top_groups import needed_groups
+from pinotpy.query.operators.top_groups import needed_groups, rankings
 from pinotpy.query.partial import PartialResult
 from pinotpy.query.plan import ScanPlan, Shape
 from pinotpy.query.prepared import prepare
@@ -49,24 +50,28 @@ def run_group_by(plan: ScanPlan) -> PartialResult:
         layout, keys = make_layout(plan), make_keys(plan)
     else:
         layout, keys = ready.made.layout, ready.made.keys
-    together = global_table(plan, layout, keys) or lasting_table(plan, layout, keys)
+    together = _table_of_all(plan, layout, keys)
     if together is not None or ready is None:
         made, numbers = _emitted(plan, layout, make_keys(plan), together), None
     else:
         made, numbers = ready.made, ready.bind(plan)
-    key_words = 1 if isinstance(together, LastingTable) else made.key_words
+    key_words = 1 if isinstance(together, LastingTable | DealtTable) else made.key_words
     control = plan.control.words
 
     def make_context(thread: int) -> tuple[int, ResultContext]:
         context = ResultContext(control, layout.row_words, key_words, layout.num_distributions)
         return context.address, context
 
-    run = plan.run(make_context)
+    run = plan.run(make_context, on_flush=together.on_flush if isinstance(together, DealtTable) else None)
     plan.statistics.num_entries_scanned_post_filter += plan.statistics.num_docs_scanned * num_read
     if together is None:
         rows, num_rows = _collect(plan, layout, made.keys, key_words, arena_rows(run.contexts, numbers), made.sources)
     else:
-        merged = together.merged(layout, run.contexts)
+        if isinstance(together, DealtTable):
+            orders = rankings(plan.context, layout) if plan.is_whole else None
+            merged = together.merged(run.contexts, orders[0] if orders is not None and len(orders) == 1 else None)
+        else:
+            merged = together.merged(layout, run.contexts)
         rows = merged.partial_rows(layout, needed_groups(plan.context, layout, merged) if plan.is_whole else None)
         num_rows = merged.num_rows() if plan.context.options.num_groups_limit is not None else None
     for context in run.contexts:
@@ -76,12 +81,21 @@ def run_group_by(plan: ScanPlan) -> PartialResult:
     return partial
 
 
+def _table_of_all(plan: ScanPlan, layout: Layout, keys: list[Key]) -> GlobalTable | LastingTable | DealtTable | None:
+    """The table that groups of all units go to; None where units are merged by value."""
+    dense = global_table(plan, layout, keys)
+    if dense is not None:
+        return dense
+    lasting = lasting_table(plan, layout, keys)
+    return None if lasting is None else dealt_table(plan, layout, lasting) or lasting
+
+
 def _make(plan: ScanPlan) -> _Made:
     """Emit into the plan's shapes what queries of one shape share."""
     return _emitted(plan, make_layout(plan), make_keys(plan), None)
 
 
-def _emitted(plan: ScanPlan, layout: Layout, keys: list[Key], together: GlobalTable | LastingTable | None) -> _Made:
+def _emitted(plan: ScanPlan, layout: Layout, keys: list[Key], together: GlobalTable | LastingTable | DealtTable | None) -> _Made:
     sources = Sources(plan)
     for shape in plan.shapes(projected_columns(plan.context)):
         _emit(shape, layout, keys, sources, together)
@@ -91,7 +105,7 @@ def _emitted(plan: ScanPlan, layout: Layout, keys: list[Key], together: GlobalTa
 # --- instructions --------------------------------------------------------------------------------------------------
 
 
-def _emit(shape: Shape, layout: Layout, keys: list[Key], sources: Sources, together: GlobalTable | LastingTable | None) -> None:
+def _emit(shape: Shape, layout: Layout, keys: list[Key], sources: Sources, together: GlobalTable | LastingTable | DealtTable | None) -> None:
     for key in keys:
         if key.expanded:
             shape.expand(_name(key))
@@ -99,6 +113,9 @@ def _emit(shape: Shape, layout: Layout, keys: list[Key], sources: Sources, toget
     for key, source in zip(keys, found, strict=True):
         key.metas[shape.units] = source.metas if source.by_id else 0
     sizes = table_sizes(shape, keys, found)
+    if isinstance(together, DealtTable):
+        together.emit(shape, found, sources)
+        return
     if isinstance(together, LastingTable):
         emit_updates(shape, layout, together.emit(shape, found), sources)
         return

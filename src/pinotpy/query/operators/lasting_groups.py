@@ -45,6 +45,13 @@ class LastingTable:
     def emit(self, shape: Shape, found: Sequence[Source]) -> int:
         """Instructions up to the group numbers; gives their register."""
         shape.begin(lasting_groups.begin_lasting.address)
+        self.emit_keys(shape, found)
+        groups = shape.allocate()
+        shape.emit(hashing.find_groups.address, groups)
+        return groups
+
+    def emit_keys(self, shape: Shape, found: Sequence[Source]) -> None:
+        """Instructions that leave the keys in the key block."""
         used = set[int]()
         if self.columns is None:
             register = fetch_values(shape, found[0])
@@ -57,11 +64,8 @@ class LastingTable:
                 remaps = ids.remaps[shape.segments]
                 shape.emit(lasting_groups.key_global.address, register, nulls, remaps, cardinalities, ids.num_ids, int(self.strides[k]), int(k == 0))
                 used |= {register, nulls}
-        groups = shape.allocate()
-        shape.emit(hashing.find_groups.address, groups)
         for register in used - {-1}:
             shape.release(register)
-        return groups
 
     def merged(self, layout: Layout, contexts: Sequence[ResultContext]) -> MergedGroups:
         """The groups of all threads; raises MemoryLimitError."""
@@ -75,7 +79,7 @@ class LastingTable:
         full = [i for i, (keys, _) in enumerate(parts) if len(keys)]
         if len(full) <= 1:
             keys, rows = parts[full[0]] if full else (np.empty(0, np.int64), np.empty(0, np.int64))
-            return MergedGroups(rows.reshape(-1, width), np.concatenate(spilled), lambda chosen: self._decode(keys[chosen]))
+            return MergedGroups(rows.reshape(-1, width), np.concatenate(spilled), lambda chosen: self.decode_keys(keys[chosen]))
         return self._put_together(layout, [parts[i] for i in full], [spilled[i] for i in full])
 
     def _put_together(self, layout: Layout, parts: list[tuple[Words, Words]], spilled: list[Words]) -> MergedGroups:
@@ -112,9 +116,9 @@ class LastingTable:
                 at = own[entries[:, 0]]
                 moved[:, 0] = numbers[at] + (np.cumsum(counts) - counts)[ends[1:].searchsorted(at, side="right")]
                 outside.append(moved)
-        return MergedGroups(all_rows.reshape(-1, width)[kept], np.concatenate(outside), lambda chosen: self._decode(all_keys[kept[chosen]]))
+        return MergedGroups(all_rows.reshape(-1, width)[kept], np.concatenate(outside), lambda chosen: self.decode_keys(all_keys[kept[chosen]]))
 
-    def _decode(self, words: Words) -> list[pa.Array]:
+    def decode_keys(self, words: Words) -> list[pa.Array]:
         """Key columns of key words."""
         if self.columns is None:
             key = self.keys[0]

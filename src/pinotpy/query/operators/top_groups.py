@@ -3,6 +3,7 @@ of. They are chosen by bounds that leave nothing out (kernels/top_groups.py); th
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -12,7 +13,7 @@ from pinotpy.functions.spec import SlotPlan
 from pinotpy.kernels import top_groups
 from pinotpy.pql.ast import Call, Dialect, Expression, Literal
 from pinotpy.query.context import AggregationRef, QueryContext
-from pinotpy.query.operators.layout import AggregationLayout, Layout
+from pinotpy.query.operators.layout import Layout
 from pinotpy.query.operators.merged_groups import MergedGroups
 from pinotpy.query.reduce import SMALLEST_FIRST, has_own_lists
 
@@ -21,10 +22,23 @@ GROUPS_PER_SHOWN_MIN: Final = 4
 GROUPS_MIN: Final = 4096
 
 
-def needed_groups(context: QueryContext, layout: Layout, merged: MergedGroups) -> NDArray[np.int64] | None:
-    """The rows of the table that the answer may need, ascending; None: all, or not known."""
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """What decides which groups the answer shows: the first `shown` by an aggregation. kind, word, seen_word: how a row gives its
+    value (kernels/top_groups.py); num_words: of the aggregation, from `word` on."""
+
+    kind: int
+    word: int
+    num_words: int
+    seen_word: int
+    ascending: bool
+    shown: int
+
+
+def rankings(context: QueryContext, layout: Layout) -> list[Ranking] | None:
+    """The rankings of an answer, which may show groups of each; None: all groups may be needed, or it is not known which."""
     shown = context.offset + context.limit
-    if merged.num_rows_max < max(GROUPS_MIN, shown * GROUPS_PER_SHOWN_MIN) or context.having is not None or context.options.num_groups_limit is not None:
+    if not shown or context.having is not None or context.options.num_groups_limit is not None:
         return None
     wanted: list[tuple[int, bool]] = []  # aggregation, whether the least are first
     if has_own_lists(context):
@@ -38,11 +52,23 @@ def needed_groups(context: QueryContext, layout: Layout, merged: MergedGroups) -
         if index is None:
             return None
         wanted.append((index, context.order_by[0].ascending))
-    if not wanted or not shown:
+    found = []
+    for index, ascending in wanted:
+        entry = layout.aggregations[index]
+        if not isinstance(entry.plan, SlotPlan) or entry.plan.rank is None:
+            return None
+        num_words = len(entry.plan.words)
+        found.append(Ranking(int(entry.plan.rank), entry.first_word if num_words else entry.seen_word, num_words, entry.seen_word, ascending, shown))
+    return found or None
+
+
+def needed_groups(context: QueryContext, layout: Layout, merged: MergedGroups) -> NDArray[np.int64] | None:
+    """The rows of the table that the answer may need, ascending; None: all, or not known."""
+    if merged.num_rows_max < max(GROUPS_MIN, (context.offset + context.limit) * GROUPS_PER_SHOWN_MIN):
         return None
-    found = [_candidates(layout.aggregations[index], merged, ascending, shown) for index, ascending in wanted]
+    found = [_candidates(merged, ranking) for ranking in rankings(context, layout) or ()]
     parts = [part for part in found if part is not None]
-    if len(parts) < len(found):
+    if not parts or len(parts) < len(found):
         return None
     return parts[0] if len(parts) == 1 else np.unique(np.concatenate(parts))
 
@@ -55,15 +81,12 @@ def _aggregation(expression: Expression | AggregationRef) -> int | None:
             return None
 
 
-def _candidates(entry: AggregationLayout, merged: MergedGroups, ascending: bool, shown: int) -> NDArray[np.int64] | None:
+def _candidates(merged: MergedGroups, ranking: Ranking) -> NDArray[np.int64] | None:
     """Rows of the table; None where a value lies outside the words or is missing."""
-    if not isinstance(entry.plan, SlotPlan) or entry.plan.rank is None:
-        return None
-    first, last = entry.first_word, entry.first_word + len(entry.plan.words)
-    if ((merged.spilled[:, 1] >= first) & (merged.spilled[:, 1] < last)).any():
+    if ((merged.spilled[:, 1] >= ranking.word) & (merged.spilled[:, 1] < ranking.word + ranking.num_words)).any():
         return None
     table = merged.table
     rows: NDArray[np.int64] = top_groups.candidates(
-        table.reshape(-1), table.shape[1], int(entry.plan.rank), first if entry.plan.words else entry.seen_word, entry.seen_word, ascending, np.empty(shown)
+        table.reshape(-1), table.shape[1], ranking.kind, ranking.word, ranking.seen_word, ranking.ascending, np.empty(ranking.shown)
     )
     return None if len(rows) == 1 and rows[0] < 0 else rows
