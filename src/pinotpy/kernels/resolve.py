@@ -41,7 +41,7 @@ def _bound(values: Any, value: Any, after: bool) -> Any:
 
 
 @inner
-def _fixed_bound(meta: Any, integer: int, real: float, after: bool) -> Any:
+def fixed_bound(meta: Any, integer: int, real: float, after: bool) -> Any:
     stored, address, count = meta[M_STORED], meta[M_DICTIONARY], meta[M_CARDINALITY]
     if stored == T_INT:
         return _bound(view_i32(address, count), integer, after)
@@ -53,7 +53,7 @@ def _fixed_bound(meta: Any, integer: int, real: float, after: bool) -> Any:
 
 
 @inner
-def _var_bound(meta: Any, value: Any) -> Any:
+def var_bound(meta: Any, value: Any) -> Any:
     # First id whose bytes are >= value.
     low, high = 0, int(meta[M_CARDINALITY])
     offsets = view_i32(meta[M_DICTIONARY_OFFSETS], high + 1)
@@ -71,16 +71,16 @@ def _var_bound(meta: Any, value: Any) -> Any:
 def fixed_ranges(metas: Any, low_word: int, low_real: float, high_word: int, high_real: float, out: Any) -> None:
     """out[s] = [first id with value >= low, first id with value > high) for every segment; int64[num_segments, 2]."""
     for s in range(len(metas)):
-        out[s, 0] = _fixed_bound(metas[s], low_word, low_real, False)
-        out[s, 1] = max(_fixed_bound(metas[s], high_word, high_real, True), out[s, 0])
+        out[s, 0] = fixed_bound(metas[s], low_word, low_real, False)
+        out[s, 1] = max(fixed_bound(metas[s], high_word, high_real, True), out[s, 0])
 
 
 @njit(cache=True, nogil=True)
 def var_ranges(metas: Any, low: Any, end: Any, has_end: bool, out: Any) -> None:
     """out[s] = [first id with bytes >= low, first id with bytes >= end) for every segment; u8 arrays."""
     for s in range(len(metas)):
-        out[s, 0] = _var_bound(metas[s], low)
-        out[s, 1] = max(_var_bound(metas[s], end), out[s, 0]) if has_end else metas[s, M_CARDINALITY]
+        out[s, 0] = var_bound(metas[s], low)
+        out[s, 1] = max(var_bound(metas[s], end), out[s, 0]) if has_end else metas[s, M_CARDINALITY]
 
 
 @inner

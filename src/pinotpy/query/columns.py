@@ -27,11 +27,11 @@ class ColumnMetas:
 
     def of(self, name: str) -> NDArray[np.int64]:
         """Metas of the column in every segment, not to be written to; raises UnknownColumnError."""
-        return self._rows(name).metas
+        return self.rows(name).metas
 
     def addresses(self, name: str) -> NDArray[np.int64]:
         """Address of the column's meta row in every segment."""
-        return self._rows(name).addresses
+        return self.rows(name).addresses
 
     def partitionings(self, name: str) -> Partitionings | None:
         """Partitions of the column's values in every segment; None where no segment recorded any."""
@@ -41,7 +41,8 @@ class ColumnMetas:
         """The column in the first segment: for what is the same in all (type, single- or multi-value)."""
         return self.segments[0].column(name)
 
-    def _rows(self, name: str) -> ColumnRows:
+    def rows(self, name: str) -> ColumnRows:
+        """All that is known of the column in every segment."""
         found = self._columns.get(name)
         if found is None:
             found = self.segments.column(name)
@@ -50,7 +51,7 @@ class ColumnMetas:
                 in_place = (metas[:, abi.M_ENCODING] != abi.ENC_PACKED) & (metas[:, abi.M_DATA] != 0)
                 for i in np.flatnonzero(~in_place).tolist():
                     self._decode(self.segments[i].column(name), metas[i])
-                found = ColumnRows(metas)
+                found = found.decoded(metas)
             self._columns[name] = found
         return found
 

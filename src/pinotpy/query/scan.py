@@ -10,13 +10,14 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pinotpy.kernels import abi, sub_filter
+from pinotpy.kernels import abi, planning, sub_filter
 from pinotpy.kernels.legs import LEG_ALWAYS
 from pinotpy.query.columns import ColumnMetas
 from pinotpy.query.context import Filter, QueryContext, QueryKind
 from pinotpy.query.control import QueryControl
 from pinotpy.query.explain.notes import BY_LIST, BY_RUN, ScanNotes
 from pinotpy.query.filter.computed import ComputedLeg
+from pinotpy.query.filter.conjunction import is_plain, plan_conjunction
 from pinotpy.query.filter.index_access import IndexAccess
 from pinotpy.query.filter.normal_form import EVERYWHERE, normal_form
 from pinotpy.query.filter.pruning import BY_BLOOM, BY_PARTITION
@@ -60,6 +61,25 @@ def build_scan(
     facts: Known | None = None
     if condition != EVERYWHERE and kept:
         tree = resolve_tree(condition, context, metas, control)
+        if notes is None and is_plain(tree):
+            allowed = threads if executor is not None else 1
+            found = plan_conjunction(tree, kept, metas, statistics, threads=allowed, thread_docs_min=DOCS_PER_THREAD_MIN)
+            return ScanPlan(
+                context=context,
+                segments=found.segments,
+                control=control,
+                metas=found.metas,
+                units=found.units,
+                starts=found.starts,
+                filter_program=found.program,
+                statistics=statistics,
+                emit_filter=emit_filter,
+                match_all=not found.program.shape[1] and found.num_docs == asked.total_docs,
+                executor=executor,
+                keep_alive=[tree, metas],
+                dictionaries=dictionaries,
+                is_whole=is_whole,
+            )
         facts = known(tree, len(kept), metas)
         count_pruned(statistics, facts)
         selects = ~facts.never & ~facts.prune
@@ -158,24 +178,8 @@ def _clip_to_sorted(units: NDArray[np.int64], tree: Resolved) -> NDArray[np.int6
 
 def deal(units: NDArray[np.int64], threads: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Contiguous slices of about equal numbers of docs; a unit at a border is cut. Gives units and starts (threads + 1)."""
-    sizes = units[:, abi.U_HIGH] - units[:, abi.U_LOW]
-    total = int(sizes.sum())
-    threads = max(1, min(threads, total // DOCS_PER_THREAD_MIN))
-    ends = np.cumsum(sizes)
-    starts = [0]
-    for thread in range(1, threads):
-        border = total * thread // threads
-        unit = int(np.searchsorted(ends, border, side="right"))
-        before = border - (int(ends[unit - 1]) if unit else 0)
-        cut = before // abi.BLOCK * abi.BLOCK
-        if cut:
-            halves = np.repeat(units[unit : unit + 1], 2, axis=0)
-            halves[0, abi.U_HIGH] = halves[1, abi.U_LOW] = halves[0, abi.U_LOW] + cut
-            units = np.concatenate([units[:unit], halves, units[unit + 1 :]])
-            ends = np.cumsum(units[:, abi.U_HIGH] - units[:, abi.U_LOW])
-            unit += 1
-        starts.append(unit)
-    return np.ascontiguousarray(units), np.array([*starts, len(units)], np.int64)
+    dealt: tuple[NDArray[np.int64], NDArray[np.int64]] = planning.deal(units, threads, DOCS_PER_THREAD_MIN)
+    return dealt
 
 
 def _compute(tree: Resolved, units: NDArray[np.int64], metas: ColumnMetas, control: QueryControl, threads: int, executor: Executor | None) -> int:

@@ -118,8 +118,7 @@ class SegmentSet(Sequence[Segment]):
             if self._whole is not None and self._whole[0].has_column(name):
                 found = self._whole[0].column(name).take(self._whole[1])
             else:
-                metas = [segment.column(name).meta for segment in self.segments]
-                found = ColumnRows(np.array(metas, np.int64).reshape(len(metas), abi.META_WORDS))
+                found = ColumnRows.of([segment.column(name) for segment in self.segments])
             self._columns[name] = found
             self._bound()
         return found
@@ -168,36 +167,60 @@ class SegmentSet(Sequence[Segment]):
             metas = known.metas[old]
             for row in added:
                 metas[row] = self.segments[row].column(name).meta
-            self._columns[name] = ColumnRows(metas)
+            self._columns[name] = known.decoded(metas)
 
 
 class ColumnRows:
     """One column in every segment of a set. Hold it as long as its addresses are in use; never write to its arrays (they are
     not marked read-only, for which kernels would be compiled once more).
 
-    metas: int64[n, META_WORDS]; addresses: int64[n], of the rows of `metas`.
+    metas: int64[n, META_WORDS]; addresses: int64[n], of the rows of `metas`, the first at `address`.
+    stored, single_value: of the column. has_raw: some segment has no dictionary.
     in_place: kernels read the column of every segment where it lies (no packed ids, no compressed chunks).
+    has_index: some segment has an inverted or a range index; has_bloom: … a Bloom filter.
     """
 
-    __slots__ = ("addresses", "in_place", "metas")
+    __slots__ = ("address", "addresses", "has_bloom", "has_index", "has_raw", "in_place", "metas", "single_value", "stored")
 
-    def __init__(self, metas: Words) -> None:
+    def __init__(self, metas: Words, *, stored: StoredType, single_value: bool) -> None:
         self.metas = metas
-        self.addresses: Words = metas.ctypes.data + np.arange(len(metas), dtype=np.int64) * (abi.META_WORDS * 8)
+        self.address: int = metas.ctypes.data
+        self.addresses: Words = self.address + np.arange(len(metas), dtype=np.int64) * (abi.META_WORDS * 8)
+        self.stored, self.single_value = stored, single_value
         self.in_place = bool(((metas[:, abi.M_ENCODING] != abi.ENC_PACKED) & (metas[:, abi.M_DATA] != 0)).all())
+        self.has_raw = bool((metas[:, abi.M_CARDINALITY] < 0).any())
+        self.has_index = bool(metas[:, [abi.M_INVERTED_OFFSETS, abi.M_RANGE_BOUNDS]].any())
+        self.has_bloom = bool(metas[:, abi.M_BLOOM].any())
+
+    @classmethod
+    def of(cls, columns: Sequence[Column]) -> ColumnRows:
+        """One column of every segment."""
+        metas = np.array([column.meta for column in columns], np.int64).reshape(len(columns), abi.META_WORDS)
+        if not columns:
+            return cls(metas, stored=StoredType.LONG, single_value=True)
+        return cls(metas, stored=columns[0].data_type.stored, single_value=columns[0].single_value)
 
     def take(self, rows: Words) -> ColumnRows:
         """The rows of some of the segments."""
-        return ColumnRows(self.metas[rows])
+        return self.decoded(self.metas[rows])
+
+    def decoded(self, metas: Words) -> ColumnRows:
+        """The same column with other metas."""
+        return ColumnRows(metas, stored=self.stored, single_value=self.single_value)
 
 
-@dataclass(frozen=True, slots=True)
 class ColumnRanges:
-    """Smallest and largest stored value of one column in every segment, where `known`: int64, float64, or bytes as objects."""
+    """Smallest and largest stored value of one column in every segment, where `known`: int64, float64, or bytes as objects.
 
-    known: NDArray[np.bool_]
-    least: NDArray[Any]
-    most: NDArray[Any]
+    addresses: of the three arrays; 0 where values are objects.
+    """
+
+    __slots__ = ("addresses", "known", "least", "most")
+
+    def __init__(self, known: NDArray[np.bool_], least: NDArray[Any], most: NDArray[Any]) -> None:
+        self.known, self.least, self.most = known, least, most
+        is_fixed = least.dtype != np.dtype(object)
+        self.addresses: tuple[int, int, int] = (known.ctypes.data, least.ctypes.data, most.ctypes.data) if is_fixed else (0, 0, 0)
 
     def take(self, rows: Words) -> ColumnRanges:
         """The ranges of some of the segments."""

@@ -6,15 +6,14 @@ index turns it into a run or a list of docs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pinotpy.data_types import DataType, StoredType
+from pinotpy.data_types import StoredType
 from pinotpy.errors import QueryExecutionError
-from pinotpy.kernels import abi, filters, resolve, strings, text_search
+from pinotpy.kernels import abi, filters, planning, resolve, strings, text_search
 from pinotpy.kernels.hash_set import float_words, hash_set
 from pinotpy.kernels.legs import LEG_ALWAYS, LEG_NEVER, LEG_RUN
 from pinotpy.query.columns import ColumnMetas
@@ -26,7 +25,7 @@ from pinotpy.query.filter.text_match import matching_docs
 from pinotpy.query.filter.text_needle import TextNeedle, byte_counts, equality, likeness
 from pinotpy.query.filter.texts import dictionary_matches, raw_matches
 from pinotpy.query.predicate import FixedMembers, FixedRange, JsonSearch, Leg, Nothing, NullTest, Test, TextSearch, TextTest, VarMembers, VarRange
-from pinotpy.query.segment_set import ColumnRanges
+from pinotpy.query.segment_set import ColumnRanges, ColumnRows
 
 Words = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -35,50 +34,109 @@ Flags = NDArray[np.bool_]
 _LUT_SMALL: Final = 1 << 16
 # A leg reads about this much per doc, in terms of one id range: decides the order of legs.
 _COST_IDS, _COST_RAW, _COST_SET, _COST_MULTI_VALUE, _COST_STRINGS = 1.0, 1.5, 4.0, 8.0, 16.0
+# From so many segments on the smallest and largest text of each is looked at before its dictionary.
+_BY_RANGES_MIN: Final = 32
+# Tests of a range, as kernels/planning.py wants them.
+_RANGE_TESTS: Final = np.array([filters.ids_range.address, filters.docs_range.address, filters.raw_range.address], np.int64)
+_NO_BYTES: Final = np.zeros(0, np.uint8)
+_NO_MEMBERS: Final = np.zeros(0, np.uint32)
 
 
-@dataclass(slots=True)
 class ResolvedLeg:
-    """A leg in every segment; arrays of shape (num_segments,) unless said otherwise.
+    """A leg in every segment; arrays of shape (num_segments,) unless said otherwise, all of them views of `table`, the
+    leg table that kernels fill and read (kernels/planning.py).
 
     mode: LEG_*; function, flags and tests (num_segments, 4) make the instruction where mode is LEG_RUN.
     prune: segments that are left out before anything is read; rule: by what (pruning.BY_*).
     docs: (num_segments, 2) the run of docs that the positive test selects, where `sorted` is set.
     ids: (num_segments, 2) the id range of the positive test, where `ranged` is set.
-    members, spans: elsewhere the ids of segment s are members[spans[s, 0] : spans[s, 1]].
-    selectivity: estimated share of docs that pass; cost: relative price of a doc.
+    members, spans (num_segments, 2): elsewhere the ids of segment s are members[spans[s, 0] : spans[s, 1]].
     computed: segments whose flags of docs must be computed in Python before the leg can run.
+    selectivity: estimated share of docs that pass; cost: relative price of a doc.
+    has_index: an index may answer the leg in some segment (index_access.py).
     """
 
-    leg: Leg
-    meta: Words
-    mode: Words
-    function: Words
-    flags: Words
-    tests: Words
-    prune: NDArray[np.bool_]
-    rule: NDArray[np.int8]
-    docs: Words
-    sorted: NDArray[np.bool_]
-    ids: Words
-    ranged: NDArray[np.bool_]
-    nulls: int
-    negated: int
-    members: NDArray[np.uint32] = field(default_factory=lambda: np.zeros(0, np.uint32))
-    spans: Words = field(default_factory=lambda: np.zeros((0, 2), np.int64))
-    selectivity: float = 0.5
-    cost: float = _COST_IDS
-    computed: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
-    keep_alive: list[Any] = field(default_factory=list)
+    __slots__ = ("cost", "has_index", "keep_alive", "leg", "members", "meta", "negated", "nulls", "selectivity", "table")
+
+    def __init__(self, leg: Leg, meta: Words, table: Words, *, nulls: int, has_index: bool) -> None:
+        self.leg = leg
+        self.meta = meta
+        self.table = table
+        self.nulls = nulls
+        self.negated = int(leg.negated)
+        self.members = _NO_MEMBERS
+        self.selectivity = 0.5
+        self.cost = _COST_IDS
+        self.has_index = has_index
+        self.keep_alive: list[Any] = []
 
     @property
-    def never(self) -> NDArray[np.bool_]:
-        found: NDArray[np.bool_] = self.mode == LEG_NEVER
+    def mode(self) -> Words:
+        return self._words(planning.L_MODE)
+
+    @property
+    def function(self) -> Words:
+        return self._words(planning.L_FUNCTION)
+
+    @property
+    def flags(self) -> Words:
+        return self._words(planning.L_FLAGS)
+
+    @property
+    def prune(self) -> Flags:
+        return self._bytes(planning.L_PRUNE).view(np.bool_)
+
+    @property
+    def rule(self) -> NDArray[np.int8]:
+        return self._bytes(planning.L_RULE)
+
+    @property
+    def sorted(self) -> Flags:
+        return self._bytes(planning.L_SORTED).view(np.bool_)
+
+    @property
+    def ranged(self) -> Flags:
+        return self._bytes(planning.L_RANGED).view(np.bool_)
+
+    @property
+    def computed(self) -> Flags:
+        return self._bytes(planning.L_COMPUTED).view(np.bool_)
+
+    @property
+    def docs(self) -> Words:
+        return self._groups(planning.L_DOCS, 2)
+
+    @property
+    def ids(self) -> Words:
+        return self._groups(planning.L_IDS, 2)
+
+    @property
+    def spans(self) -> Words:
+        return self._groups(planning.L_SPANS, 2)
+
+    @property
+    def tests(self) -> Words:
+        return self._groups(planning.L_TESTS, 4)
+
+    def _words(self, row: int) -> Words:
+        found: Words = self.table[row]
         return found
 
-    def always(self, metas: Words) -> NDArray[np.bool_]:
+    def _bytes(self, row: int) -> NDArray[np.int8]:
+        found: NDArray[np.int8] = self.table[row].view(np.int8)[: self.table.shape[1]]
+        return found
+
+    def _groups(self, row: int, count: int) -> Words:
+        return self.table[row : row + count].reshape(self.table.shape[1], count)
+
+    @property
+    def never(self) -> Flags:
+        found: Flags = self.mode == LEG_NEVER
+        return found
+
+    def always(self, metas: Words) -> Flags:
         """Holds for every doc of the segment, nulls considered."""
-        held: NDArray[np.bool_] = self.mode == LEG_ALWAYS
+        held: Flags = self.mode == LEG_ALWAYS
         return held & (metas[:, abi.M_NULLS] == 0) if self.nulls else held
 
     def compute(self, segment: int, metas: ColumnMetas, control: QueryControl, low: int, high: int) -> int:
@@ -102,33 +160,30 @@ class ResolvedLeg:
 
     def take(self, rows: Words) -> ResolvedLeg:
         """The leg in the segments at `rows`, in their order."""
-        of_segments = ("meta", "mode", "function", "flags", "tests", "prune", "rule", "docs", "sorted", "ids", "ranged", "computed", "spans")
-        return replace(self, **{name: getattr(self, name)[rows] for name in of_segments})
+        taken = ResolvedLeg(self.leg, self.meta[rows], _empty_table(len(rows)), nulls=self.nulls, has_index=self.has_index)
+        for name in _FIELDS:
+            getattr(taken, name)[:] = getattr(self, name)[rows]
+        taken.members, taken.selectivity, taken.cost, taken.keep_alive = self.members, self.selectivity, self.cost, self.keep_alive
+        return taken
+
+
+_FIELDS: Final = ("mode", "function", "flags", "tests", "prune", "rule", "docs", "sorted", "ids", "ranged", "computed", "spans")
+
+
+def _empty_table(num_segments: int) -> Words:
+    """Of a leg that is tested by a scan in every segment, by what is not known yet."""
+    table = np.zeros((planning.LEG_ROWS, num_segments), np.int64)
+    table[planning.L_FLAGS] = abi.I_SCAN_LEG
+    return table
 
 
 def resolve_leg(leg: Leg, metas: ColumnMetas, control: QueryControl, *, null_handling: bool) -> ResolvedLeg:
     """What `leg` is in every segment of `metas`."""
-    words = metas.of(leg.column)
-    n = len(words)
+    rows = metas.rows(leg.column)
+    words = rows.metas
     is_null_test = isinstance(leg.test, NullTest)
-    resolved = ResolvedLeg(
-        leg=leg,
-        meta=metas.addresses(leg.column),
-        mode=np.full(n, LEG_RUN, np.int64),
-        function=np.zeros(n, np.int64),
-        flags=np.full(n, abi.I_SCAN_LEG, np.int64),
-        tests=np.zeros((n, 4), np.int64),
-        prune=np.zeros(n, np.bool_),
-        rule=np.zeros(n, np.int8),
-        docs=np.zeros((n, 2), np.int64),
-        sorted=np.zeros(n, np.bool_),
-        ids=np.zeros((n, 2), np.int64),
-        ranged=np.zeros(n, np.bool_),
-        nulls=int(null_handling and not is_null_test),
-        negated=int(leg.negated),
-        computed=np.zeros(n, np.bool_),
-        spans=np.zeros((n, 2), np.int64),
-    )
+    nulls = int(null_handling and not is_null_test)
+    resolved = ResolvedLeg(leg, rows.addresses, _empty_table(len(words)), nulls=nulls, has_index=rows.has_index)
     if isinstance(leg.test, Nothing):
         resolved.mode[:] = LEG_NEVER
         # The reference prunes by the converted literal, which lies outside every segment's values.
@@ -145,32 +200,72 @@ def resolve_leg(leg: Leg, metas: ColumnMetas, control: QueryControl, *, null_han
         resolved.function[:], resolved.flags[:] = filters.doc_flags.address, abi.I_LEG
         resolved.cost = 0.1
     else:
-        resolved.rule = excluded_by(leg.test, leg.column, metas)
-        excluded = resolved.rule != NOT_PRUNED
-        if leg.prunes and n > 1 and isinstance(leg.test, (FixedRange, VarRange)):
-            # Before any dictionary is looked at.
-            resolved.prune = _outside(leg.test, metas.segments.ranges(leg.column)) & ~excluded
-            excluded = excluded | resolved.prune
-        resolved.mode[excluded] = LEG_NEVER
-        encoded = np.flatnonzero((words[:, abi.M_CARDINALITY] >= 0) & ~excluded)
-        raw = np.flatnonzero((words[:, abi.M_CARDINALITY] < 0) & ~excluded)
-        if len(encoded):
-            _on_dictionaries(resolved, metas, words, encoded, control)
-        if len(raw):
-            _on_raw_values(resolved, metas, words, raw)
-        if not metas.column(leg.column).single_value:
+        excluding = rows.has_bloom or metas.partitionings(leg.column) is not None
+        if excluding:
+            resolved.rule[:] = excluded_by(leg.test, leg.column, metas)
+        if isinstance(leg.test, (FixedRange, VarRange)):
+            _as_range(resolved, metas, rows)
+        else:
+            _as_other(resolved, metas, rows, control)
+        if not rows.single_value:
             resolved.cost += _COST_MULTI_VALUE
     if leg.negated:
         known = resolved.mode != LEG_RUN
         resolved.mode[known] = LEG_NEVER + LEG_ALWAYS - resolved.mode[known]
         resolved.selectivity = 1 - resolved.selectivity
-    resolved.prune &= leg.prunes
-    resolved.rule[resolved.prune] = BY_MIN_MAX
-    if leg.negated:
         # What no value passes every value of the segment's docs fails: nothing is excluded.
         resolved.rule[:] = NOT_PRUNED
-    resolved.prune |= resolved.rule != NOT_PRUNED
+    if not leg.prunes:
+        resolved.prune[:] = False
+    _rules(resolved)
     return resolved
+
+
+def _rules(resolved: ResolvedLeg) -> None:
+    # A segment that one rule excludes is pruned; what min and max exclude is pruned by them.
+    prune, rule = resolved.prune, resolved.rule
+    rule[prune] = BY_MIN_MAX
+    np.not_equal(rule, NOT_PRUNED, out=prune)
+
+
+def _as_range(resolved: ResolvedLeg, metas: ColumnMetas, rows: ColumnRows) -> None:
+    """=, comparisons and BETWEEN: all dictionaries, and all raw values of fixed types, in one call."""
+    leg, test = resolved.leg, resolved.leg.test
+    stored = rows.stored
+    ranges = metas.segments.ranges(leg.column)
+    known, least, most = ranges.addresses
+    if isinstance(test, VarRange):
+        low, end = _bytes(test.low), _bytes(b"" if test.end is None else test.end)
+        literals = (0, 0.0, 0, 0.0, low, end, test.end is not None)
+    else:
+        assert isinstance(test, FixedRange)
+        whole = isinstance(test.low, int)
+        literals = (int(test.low) if whole else 0, float(test.low), int(test.high) if whole else 0, float(test.high), _NO_BYTES, _NO_BYTES, False)
+    prunes = leg.prunes and len(rows.metas) > 1
+    if prunes and isinstance(test, VarRange) and len(rows.metas) >= _BY_RANGES_MIN:
+        # Before any dictionary is looked at; kernels cannot compare these.
+        outside = _outside(test, ranges) & (resolved.rule == NOT_PRUNED)
+        resolved.prune[:], resolved.mode[outside] = outside, LEG_NEVER
+    table = resolved.table.reshape(-1)
+    resolved.selectivity, num_raw, num_sorted = planning.range_leg(rows.metas, table, *literals, known, least, most, prunes, _RANGE_TESTS)
+    if num_raw:
+        resolved.cost = _COST_RAW
+    elif num_sorted:
+        resolved.cost = 0.1
+    if stored is StoredType.VAR and rows.has_raw:
+        _on_raw_values(resolved, metas, rows.metas, np.flatnonzero((rows.metas[:, abi.M_CARDINALITY] < 0) & (resolved.mode == LEG_RUN)))
+
+
+def _as_other(resolved: ResolvedLeg, metas: ColumnMetas, rows: ColumnRows, control: QueryControl) -> None:
+    """Lists of values and patterns."""
+    words, excluded = rows.metas, resolved.rule != NOT_PRUNED
+    resolved.mode[excluded] = LEG_NEVER
+    encoded = np.flatnonzero((words[:, abi.M_CARDINALITY] >= 0) & ~excluded)
+    raw = np.flatnonzero((words[:, abi.M_CARDINALITY] < 0) & ~excluded)
+    if len(encoded):
+        _on_dictionaries(resolved, metas, words, encoded, control)
+    if len(raw):
+        _on_raw_values(resolved, metas, words, raw)
 
 
 def _in_text_indexes(resolved: ResolvedLeg, metas: ColumnMetas) -> None:
@@ -191,35 +286,11 @@ def _in_text_indexes(resolved: ResolvedLeg, metas: ColumnMetas) -> None:
 
 
 def _on_dictionaries(resolved: ResolvedLeg, metas: ColumnMetas, words: Words, encoded: Words, control: QueryControl) -> None:
-    test = resolved.leg.test
-    if isinstance(test, (FixedRange, VarRange)):
-        found = _id_ranges(test, words[encoded])
-        resolved.ids[encoded], resolved.ranged[encoded] = found, True
-    else:
-        _enter_members(resolved, words, encoded, *_member_ids(test, resolved, metas, words, encoded, control))
+    _enter_members(resolved, words, encoded, *_member_ids(resolved.leg.test, resolved, metas, words, encoded, control))
     ranged = encoded[resolved.ranged[encoded]]
-    low, high, cardinality = resolved.ids[ranged, 0], resolved.ids[ranged, 1], words[ranged, abi.M_CARDINALITY]
-    resolved.mode[ranged[low >= high]] = LEG_NEVER
-    resolved.mode[ranged[(low == 0) & (high == cardinality) & (cardinality > 0)]] = LEG_ALWAYS
-    resolved.prune[ranged] = (low >= high) & ((low == cardinality) | (high == 0))
-    resolved.function[ranged] = filters.ids_range.address
-    resolved.tests[ranged, 0], resolved.tests[ranged, 1] = low, high
     if len(ranged):
-        if isinstance(test, (FixedRange, VarRange)):
-            resolved.selectivity = float(np.mean((high - low) / np.maximum(cardinality, 1)))
-        _use_sorted_index(resolved, words, ranged)
-
-
-def _id_ranges(test: FixedRange | VarRange, words: Words) -> Words:
-    out = np.zeros((len(words), 2), np.int64)
-    if isinstance(test, VarRange):
-        end = b"" if test.end is None else test.end
-        resolve.var_ranges(words, _bytes(test.low), _bytes(end), test.end is not None, out)
-    else:
-        low, high = test.low, test.high
-        integral = isinstance(low, int)
-        resolve.fixed_ranges(words, low if integral else 0, float(low), high if integral else 0, float(high), out)
-    return out
+        num_sorted = planning.id_range_legs(words, resolved.table.reshape(-1), ranged, _RANGE_TESTS)
+        resolved.cost = 0.1 if num_sorted else resolved.cost
 
 
 def _bytes(value: bytes) -> NDArray[np.uint8]:
@@ -282,28 +353,13 @@ def _enter_members(resolved: ResolvedLeg, words: Words, encoded: Words, ids: NDA
         resolved.cost = _COST_SET
 
 
-def _use_sorted_index(resolved: ResolvedLeg, words: Words, ranged: Words) -> None:
-    indexed = ranged[words[ranged, abi.M_SORTED_STARTS] != 0]
-    if not len(indexed):
-        return
-    runs = np.zeros((len(indexed), 2), np.int64)
-    resolve.doc_ranges(words[indexed], resolved.ids[indexed], runs)
-    resolved.docs[indexed], resolved.sorted[indexed] = runs, True
-    resolved.function[indexed], resolved.flags[indexed] = filters.docs_range.address, abi.I_LEG
-    resolved.tests[indexed, :2] = runs
-    resolved.cost = 0.1
-
-
 # --- raw values -----------------------------------------------------------------------------------------------------
 
 
 def _on_raw_values(resolved: ResolvedLeg, metas: ColumnMetas, words: Words, raw: Words) -> None:
     test = resolved.leg.test
     resolved.cost = _COST_RAW
-    if isinstance(test, FixedRange):
-        resolved.function[raw] = filters.raw_range.address
-        resolved.tests[raw, :2] = _range_words(test)
-    elif isinstance(test, FixedMembers):
+    if isinstance(test, FixedMembers):
         table = hash_set(test.values if test.values.dtype == np.int64 else float_words(test.values))
         resolved.keep_alive.append(table)
         resolved.function[raw] = filters.raw_set.address
@@ -336,13 +392,11 @@ def _on_raw_values(resolved: ResolvedLeg, metas: ColumnMetas, words: Words, raw:
             resolved.computed[raw] = True
             resolved.function[raw], resolved.flags[raw] = filters.doc_flags.address, abi.I_LEG
             resolved.cost = 0.2
-    if isinstance(test, (FixedRange, VarRange)):
+    if isinstance(test, VarRange):
         ranges = metas.segments.ranges(resolved.leg.column).take(raw)
         outside = _outside(test, ranges)
         resolved.mode[raw[outside]], resolved.prune[raw[outside]] = LEG_NEVER, True
-        if metas.column(resolved.leg.column).data_type not in (DataType.FLOAT, DataType.DOUBLE):
-            # Floats may hold NaN, which no range contains.
-            resolved.mode[raw[_inside(test, ranges)]] = LEG_ALWAYS
+        resolved.mode[raw[_inside(test, ranges)]] = LEG_ALWAYS
 
 
 def _search(resolved: ResolvedLeg, raw: Words, function: int, search: TextNeedle) -> None:
@@ -350,31 +404,19 @@ def _search(resolved: ResolvedLeg, raw: Words, function: int, search: TextNeedle
     resolved.function[raw], resolved.tests[raw, 0] = function, search.address
 
 
-def _range_words(test: FixedRange) -> Words:
-    if isinstance(test.low, int):
-        return np.array([test.low, test.high], np.int64)
-    return np.array([test.low, test.high], np.float64).view(np.int64)
-
-
-def _outside(test: FixedRange | VarRange, ranges: ColumnRanges) -> Flags:
+def _outside(test: VarRange, ranges: ColumnRanges) -> Flags:
     """Segments whose smallest and largest value say that none passes."""
-    if isinstance(test, FixedRange):
-        beyond = (ranges.most < test.low) | (ranges.least > test.high)
-    else:
-        beyond = ranges.most < _object(test.low)
-        if test.end is not None:
-            beyond |= ranges.least >= _object(test.end)
+    beyond = ranges.most < _object(test.low)
+    if test.end is not None:
+        beyond |= ranges.least >= _object(test.end)
     return ranges.known & beyond.astype(np.bool_)
 
 
-def _inside(test: FixedRange | VarRange, ranges: ColumnRanges) -> Flags:
+def _inside(test: VarRange, ranges: ColumnRanges) -> Flags:
     """Segments whose smallest and largest value pass."""
-    if isinstance(test, FixedRange):
-        within = (ranges.least >= test.low) & (ranges.most <= test.high)
-    else:
-        within = ranges.least >= _object(test.low)
-        if test.end is not None:
-            within &= ranges.most < _object(test.end)
+    within = ranges.least >= _object(test.low)
+    if test.end is not None:
+        within &= ranges.most < _object(test.end)
     return ranges.known & within.astype(np.bool_)
 
 

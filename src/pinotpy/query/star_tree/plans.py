@@ -13,7 +13,7 @@ from pinotpy.query.context import QueryContext
 from pinotpy.query.control import QueryControl
 from pinotpy.query.plan import ScanPlan
 from pinotpy.query.segment_set import SegmentSet
-from pinotpy.query.star_tree.choose import TreeShape, Wanted, choose, wanted_of
+from pinotpy.query.star_tree.choose import TreeShape, Wanted, choose, tree_shapes, wanted_of
 from pinotpy.query.star_tree.scan import star_tree_scan
 from pinotpy.segment.global_ids.cache import GlobalDictionaries
 
@@ -46,6 +46,8 @@ def plans_of(
 ) -> list[ScanPlan]:
     """At least one plan; `build_scan` makes the one of segments that no tree stands for, and is told whether it is the only one.
     Raises what it and `star_tree_scan` raise."""
+    if not tree_shapes(segments):
+        return [build_scan(segments, True)]
     found = tree_plans(context, segments, control, threads=threads, executor=executor, dictionaries=dictionaries, is_whole=is_whole)
     if not found.trees:
         return [build_scan(segments, True)]
