@@ -4,6 +4,7 @@ plan it leaves to that."""
 
 from __future__ import annotations
 
+import itertools
 import random
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
@@ -161,5 +162,5 @@ def test_units_are_dealt_in_slices_of_about_equal_numbers_of_docs(seed: int) -> 
         own = dealt[dealt[:, abi.U_SEGMENT] == segment]
         assert own[0, abi.U_LOW] == low and own[-1, abi.U_HIGH] == high and (own[1:, abi.U_LOW] == own[:-1, abi.U_HIGH]).all()
     sizes = dealt[:, abi.U_HIGH] - dealt[:, abi.U_LOW]
-    shares = [int(sizes[first:last].sum()) for first, last in zip(starts[:-1], starts[1:], strict=True)]
+    shares = [int(sizes[first:last].sum()) for first, last in itertools.pairwise(starts)]
     assert all(abs(share - total / used) <= 2 * abi.BLOCK for share in shares)

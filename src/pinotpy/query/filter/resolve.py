@@ -253,7 +253,9 @@ def _as_range(resolved: ResolvedLeg, metas: ColumnMetas, rows: ColumnRows) -> No
     elif num_sorted:
         resolved.cost = 0.1
     if stored is StoredType.VAR and rows.has_raw:
-        _on_raw_values(resolved, metas, rows.metas, np.flatnonzero((rows.metas[:, abi.M_CARDINALITY] < 0) & (resolved.mode == LEG_RUN)))
+        raw = np.flatnonzero((rows.metas[:, abi.M_CARDINALITY] < 0) & (resolved.mode == LEG_RUN))
+        if len(raw):
+            _on_raw_values(resolved, metas, rows.metas, raw)
 
 
 def _as_other(resolved: ResolvedLeg, metas: ColumnMetas, rows: ColumnRows, control: QueryControl) -> None:
