@@ -1,4 +1,4 @@
-"""Numbers of distinct texts: within the raw column of one segment, and of the distinct texts of many segments together.
+"""Numbers of the distinct texts in the raw column of one segment, by appearance.
 
 Texts are looked up by a 64-bit hash of their bytes and compared as bytes, with copies of the distinct ones that lie close
 together. An index is open addressing over words: the upper half of a hash as a tag, and number + 1; at most half full.
@@ -11,7 +11,6 @@ from typing import Any, Final
 import numpy as np
 from numba import njit, uint32, uint64
 
-from pinotpy.kernels.abi import inner
 from pinotpy.kernels.byte_words import hash_bytes, same_bytes
 from pinotpy.kernels.views import view_i64, view_u8
 
@@ -78,107 +77,10 @@ def fill_index(hashes: Any, index: Any) -> None:
         index[at] = (hashes[number] & _TAG) | uint64(number + 1)
 
 
-@inner
-def _length(ends: int, number: int) -> Any:
-    two = view_i64(ends + number * 8, 2)
-    return two[1] - two[0]
-
-
-@inner
-def _address(texts: int, ends: int, number: int) -> Any:
-    return texts + view_i64(ends + number * 8, 1)[0]
-
-
-@njit(cache=True, nogil=True)
-def unite_texts(segments: Any, bounds: Any, hashes: Any, part: int, parts: int, index: Any, numbers: Any, entries: Any) -> Any:
-    """Numbers, equal for equal texts, of the distinct texts of several segments: of one part of them, chosen by hash.
-
-    Args:
-        segments: int64[segments, 2], addresses of the distinct texts and of their ends. bounds: int64[segments + 1]: the
-            texts of segment s are the entries bounds[s] .. bounds[s + 1] of hashes (uint64).
-        index: zeros, uint64, a power of two. numbers: uint32, written for the entries of this part: count * parts + part.
-        entries: int64, the first entry of each count.
-
-    Returns the count of distinct texts; -1: the index or `entries` is too small.
-    """
-    mask = uint64(len(index) - 1)
-    count = 0
-    for segment in range(len(segments)):
-        texts, ends = segments[segment, 0], segments[segment, 1]
-        for i in range(bounds[segment], bounds[segment + 1]):
-            h = hashes[i]
-            if int((h >> uint64(52)) % uint64(parts)) != part:
-                continue
-            if count * 2 >= len(index) or count >= len(entries):
-                return -1
-            own = i - bounds[segment]
-            at = (h >> uint64(12)) & mask
-            while True:
-                entry = index[at]
-                if entry == uint64(0):
-                    index[at] = (h & _TAG) | uint64(count + 1)
-                    entries[count] = i
-                    numbers[i] = uint32(count * parts + part)
-                    count += 1
-                    break
-                if entry & _TAG == h & _TAG:
-                    number = int((entry & _NUMBER) - uint64(1))
-                    other = entries[number]
-                    if hashes[other] == h and _same(segments, bounds, other, texts, ends, own):
-                        numbers[i] = uint32(number * parts + part)
-                        break
-                at = (at + uint64(1)) & mask
-    return count
-
-
-@inner
-def _same(segments: Any, bounds: Any, entry: int, texts: int, ends: int, own: int) -> Any:
-    segment = _segment_of(bounds, entry)
-    other_texts, other_ends, other = segments[segment, 0], segments[segment, 1], entry - bounds[segment]
-    length = _length(ends, own)
-    return length == _length(other_ends, other) and same_bytes(_address(texts, ends, own), _address(other_texts, other_ends, other), length)
-
-
-@inner
-def _segment_of(bounds: Any, entry: int) -> Any:
-    # The s with bounds[s] <= entry < bounds[s + 1].
-    low, high = 0, len(bounds) - 1
-    while high - low > 1:
-        middle = (low + high) >> 1
-        if bounds[middle] <= entry:
-            low = middle
-        else:
-            high = middle
-    return low
-
-
-@njit(cache=True, nogil=True)
-def text_lengths(segments: Any, bounds: Any, entries: Any, offsets: Any) -> None:
-    """Ends of the texts of `entries` laid one behind another, into int64 offsets[len(entries) + 1]."""
-    offsets[0] = 0
-    for i in range(len(entries)):
-        segment = _segment_of(bounds, entries[i])
-        offsets[i + 1] = offsets[i] + _length(segments[segment, 1], entries[i] - bounds[segment])
-
-
-@njit(cache=True, nogil=True)
-def copy_texts(segments: Any, bounds: Any, entries: Any, offsets: Any, out: Any) -> None:
-    """The bytes of the texts of `entries` into uint8 `out`."""
-    for i in range(len(entries)):
-        segment = _segment_of(bounds, entries[i])
-        source = _address(segments[segment, 0], segments[segment, 1], entries[i] - bounds[segment])
-        out[offsets[i] : offsets[i + 1]] = view_u8(source, offsets[i + 1] - offsets[i])
-
-
 def warm() -> None:
     """Compile, or load from the cache, all of this."""
-    starts, ids, one = np.array([0, 1, 2], np.int64), np.zeros(2, np.uint32), np.zeros(1, np.int64)
+    starts, ids = np.array([0, 1, 2], np.int64), np.zeros(2, np.uint32)
     text, hashes, ends = np.zeros(8, np.uint8), np.zeros(2, np.uint64), np.zeros(3, np.int64)
     index, texts = np.zeros(4, np.uint64), np.zeros(8, np.uint8)
     count = number_texts(text.ctypes.data, starts.ctypes.data, 2, np.arange(2), ids, index, hashes, ends, texts, 0)
     fill_index(hashes[:count], np.zeros(4, np.uint64))
-    segments, bounds = np.array([[texts.ctypes.data, ends.ctypes.data]], np.int64), np.array([0, count], np.int64)
-    unite_texts(segments, bounds, hashes[:count], 0, 1, np.zeros(4, np.uint64), np.zeros(count, np.uint32), np.zeros(2, np.int64))
-    offsets = np.zeros(2, np.int64)
-    text_lengths(segments, bounds, one, offsets)
-    copy_texts(segments, bounds, one, offsets, texts)

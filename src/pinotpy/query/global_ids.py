@@ -54,14 +54,14 @@ def global_ids(plan: ScanPlan, column: str) -> ColumnIds | None:
     used = np.unique(plan.units[:, abi.U_SEGMENT])
     if len(used) == 1:
         return None  # nothing to put together
-    columns = [plan.segments[segment].column(column) for segment in used.tolist()]
-    shared = getattr(columns[0], "shared", None)
-    if shared is not None:  # a raw column of text, numbered for this query (operators/raw_texts.py)
-        united, addresses = shared.find(plan.control, threads=plan.num_threads, executor=plan.executor)
-        plan.keep_alive.append(united)
-        return ColumnIds(united.num_ids, addresses, np.zeros(len(plan.segments), np.bool_), united)
+    numbers = plan.numbered.get(column)
+    if numbers is not None:  # raw texts: their numbers are global ids already
+        remaps = np.zeros(len(plan.segments), np.int64)
+        remaps[used] = numbers.same().ctypes.data
+        return ColumnIds(numbers.num_ids, remaps, np.ones(len(plan.segments), np.bool_), numbers)
     if plan.dictionaries is None:
         return None
+    columns = [plan.segments[segment].column(column) for segment in used.tolist()]
     dictionaries = [found.dictionary for found in columns if isinstance(found, ImmutableColumn | RecordColumn) and found.dictionary is not None]
     # Columns that are made for one query (virtual, computed, of later schemas) have no lasting dictionary.
     if len(dictionaries) < len(columns) or len({found.data_type for found in columns}) > 1:

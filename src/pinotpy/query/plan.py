@@ -45,7 +45,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,6 +64,9 @@ from pinotpy.query.segment_set import SegmentSet
 from pinotpy.segment.data_source import Segment
 from pinotpy.segment.global_ids.cache import GlobalDictionaries
 from pinotpy.segment.star_tree.reader import StarTree
+
+if TYPE_CHECKING:
+    from pinotpy.query.operators.text_numbers import TextNumbers
 
 _LENGTHS: Final = (abi.U_NUM_BEGIN, abi.U_NUM_FILTER, abi.U_NUM_SELECT, abi.U_NUM_END)
 _EXPANDS_MAX: Final = abi.NUM_SELECTIONS - 1
@@ -108,6 +111,8 @@ class ScanPlan:
     keep_alive: arrays that instructions point to.
     is_whole: the answer is made of this result alone: groups that it cannot show may be left out, and states keep what
         is read of them only.
+    numbered: columns of raw texts whose dict ids are made for this query, the same in all segments that it reads: their
+        metas have no dictionary, the numbers have the texts (operators/text_numbers.py).
     dictionaries: the numberings of the server, for `query.global_ids`; None: there are none.
     """
 
@@ -126,6 +131,7 @@ class ScanPlan:
     keep_alive: list[Any] = field(default_factory=list)
     dictionaries: GlobalDictionaries | None = None
     is_whole: bool = False
+    numbered: dict[str, TextNumbers] = field(default_factory=dict)
     _sections: list[tuple[NDArray[np.int64], Sections]] = field(default_factory=list)
     _programs: list[NDArray[np.int64]] = field(default_factory=list)
 

@@ -26,6 +26,7 @@ from pinotpy.kernels import (
     ranks,
     registers,
     text_numbers,
+    text_parts,
     text_search,
     top_groups,
 )
@@ -127,6 +128,7 @@ def warm() -> None:
     numbering.warm()
     text_numbers.warm()
     text_search.warm()
+    text_parts.warm()
     merge.warm()
     global_ids.warm()
     pairs.warm()

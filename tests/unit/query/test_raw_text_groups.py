@@ -15,14 +15,18 @@ import pytest
 
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
+from pinotpy.errors import MemoryLimitError, QueryCancelledError
 from pinotpy.pql.parser import parse_sql
 from pinotpy.query.combine import merge_partials
 from pinotpy.query.compile import compile_query
 from pinotpy.query.context import QueryOptions
 from pinotpy.query.control import QueryControl
 from pinotpy.query.execute import execute
-from pinotpy.query.operators.raw_texts import SegmentTexts, UnitedTexts
+from pinotpy.query.narrow import narrow
+from pinotpy.query.operators import text_numbers
+from pinotpy.query.operators.text_numbers import HASH_MASK, TextNumbers, number_texts
 from pinotpy.query.reduce import reduce_partials
+from pinotpy.query.scan import build_scan
 from pinotpy.segment.builder import build_segment_into
 from pinotpy.segment.data_source import Segment
 from pinotpy.segment.directory import MemoryDirectory
@@ -30,7 +34,7 @@ from pinotpy.segment.immutable import open_segment
 
 ROWS = (70_000, 3_000, 66_000)
 SCHEMA = Schema.from_json(
-    {"schemaName": "t", "dimensionFieldSpecs": [{"name": name, "dataType": "STRING"} for name in ("few", "many")] + [{"name": "n", "dataType": "INT"}]}
+    {"schemaName": "t", "dimensionFieldSpecs": [{"name": name, "dataType": "STRING"} for name in ("few", "many", "odd")] + [{"name": "n", "dataType": "INT"}]}
 )
 CONFIG = TableConfig.from_json(
     {
@@ -39,10 +43,12 @@ CONFIG = TableConfig.from_json(
         "segmentsConfig": {"replication": "1"},
         "tenants": {},
         "metadata": {},
-        "tableIndexConfig": {"nullHandlingEnabled": True, "noDictionaryColumns": ["few", "many"]},
+        "tableIndexConfig": {"nullHandlingEnabled": True, "noDictionaryColumns": ["few", "many", "odd"]},
     }
 )
 FEW = ["", "a", "b", "abcdefg", "abcdefgh", "abcdefghi", "abcdefghj", "é" * 9, "x" * 100, "x" * 99 + "y"]
+# Repeated, of 0 to about 80 bytes around the 16 that an entry holds, some of them zeros.
+ODD = ["ab", "é", "\0", "abcdefgh", "yyyyy"]
 
 
 def texts_of(number: int, rows: int) -> dict[str, list[Any]]:
@@ -50,6 +56,7 @@ def texts_of(number: int, rows: int) -> dict[str, list[Any]]:
     return {
         "few": [None if i % 50 == 7 else chooser.choice(FEW) for i in range(rows)],
         "many": [f"text-{chooser.randrange(60_000) * 7919}" for _ in range(rows)],
+        "odd": [ODD[i % 5] * (i % 11) + "x" * (i % 3) for i in range(rows)],
         "n": [i % 5 for i in range(rows)],
     }
 
@@ -62,7 +69,7 @@ def segments() -> Iterator[list[Segment]]:
     made = []
     for number, columns in enumerate(DATA):
         directory = MemoryDirectory(f"t_{number}")
-        batch = pa.record_batch({"few": pa.array(columns["few"]), "many": pa.array(columns["many"]), "n": pa.array(columns["n"], pa.int32())})
+        batch = pa.record_batch({name: pa.array(values, pa.int32() if name == "n" else pa.string()) for name, values in columns.items()})
         build_segment_into(directory, SCHEMA, CONFIG, [batch], f"t_{number}")
         made.append(open_segment(directory))
     yield list(made)
@@ -112,19 +119,55 @@ def test_functions_of_raw_texts_are_those_of_python(segments: list[Segment], nul
         assert rows_of(segments, f"SELECT MAX(LENGTH({column})) FROM t", 2, null_handling=null_handling) == [(longest,)]
 
 
-@pytest.mark.parametrize("threads", [1, 2, 3])
-def test_numbers_are_equal_where_texts_are(segments: list[Segment], threads: int) -> None:
-    control = QueryControl()
-    numbered = []
-    for segment in segments:
-        numbered.append(SegmentTexts(segment.column("many").meta, np.arange(segment.num_docs), control))
-        numbered[-1].number(1000)
-        numbered[-1].number()
+def numbers_of(segments: list[Segment], column: str, threads: int, *, filtered: bool = False, **further: Any) -> TextNumbers:
+    text = f"SELECT {column}, COUNT(*) FROM t {'WHERE n = 3 ' if filtered else ''}GROUP BY {column}"
+    context = compile_query(parse_sql(text), SCHEMA, QueryOptions(), null_handling=False)
     with ThreadPoolExecutor(2) as executor:
-        united = UnitedTexts(numbered, control, threads=threads, executor=executor)
-    for one, remap, columns in zip(numbered, united.remaps, DATA, strict=True):
-        found = united.values(remap[one.ids]).to_pylist()
-        assert [text.decode() for text in found] == columns["many"]
-        assert [text.decode() for text in one.dictionary().take(pa.array(one.ids)).to_pylist()] == columns["many"]
-    distinct = {text for columns in DATA for text in columns["many"]}
-    assert len({number for remap in united.remaps for number in remap.tolist()}) == len(distinct)
+        plan = build_scan(context, segments, QueryControl(), threads=threads, executor=executor)
+        return number_texts(plan if plan.match_all else narrow(plan), column, range(len(segments)), **further)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("filtered", [False, True])
+@pytest.mark.parametrize("hash_mask", [HASH_MASK, 0x3FF << 54, 0, 0x3 << 20])
+def test_numbers_are_equal_where_texts_are(segments: list[Segment], threads: int, filtered: bool, hash_mask: int) -> None:
+    """Whatever the hashes say: with few bits of them nearly all texts collide."""
+    column = "many" if hash_mask == HASH_MASK else "odd"
+    found = numbers_of(segments, column, threads, filtered=filtered, hash_mask=hash_mask)
+    seen: dict[int, str] = {}
+    for number, columns in enumerate(DATA):
+        read = np.array([not filtered or n == 3 for n in columns["n"]])
+        ids = found.ids[number][read]
+        texts = [text for text, wanted in zip(columns[column], read, strict=True) if wanted]
+        assert [text.decode() for text in found.values(ids).to_pylist()] == texts
+        seen |= dict(zip(ids.tolist(), texts, strict=True))
+    assert len(seen) == len(set(seen.values())) == found.count
+    assert sorted(seen) == sorted(found.all_ids().tolist())
+    assert max(seen) < found.num_ids
+    without = numbers_of(segments, column, threads, filtered=filtered, hash_mask=hash_mask, with_ids=False)
+    assert without.count == found.count and not without.ids
+    assert set(without.values(without.all_ids()).to_pylist()) == {text.encode() for text in seen.values()}
+
+
+def test_waves_and_runs_are_not_seen(segments: list[Segment], monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = numbers_of(segments, "many", 2)
+    monkeypatch.setattr(text_numbers, "RUN_DOCS", 1 << 10)
+    monkeypatch.setattr(text_numbers, "WAVE_DOCS", 1 << 13)
+    monkeypatch.setattr(text_numbers, "PART_DOCS", 1 << 8)
+    parts = numbers_of(segments, "many", 2)
+    assert parts.count == whole.count
+    for number, columns in enumerate(DATA):
+        assert [text.decode() for text in parts.values(parts.ids[number]).to_pylist()] == columns["many"]
+
+
+def test_memory_is_counted_and_the_query_can_be_stopped(segments: list[Segment]) -> None:
+    for text in ("SELECT many, COUNT(*) FROM t GROUP BY many", "SELECT DISTINCTCOUNT(many) FROM t", "SELECT many, n, COUNT(*) FROM t GROUP BY many, n"):
+        context = compile_query(parse_sql(text), SCHEMA, QueryOptions(), null_handling=False)
+        with pytest.raises(MemoryLimitError):
+            execute(context, segments, QueryControl(memory_max_bytes=1_000_000))
+        stopped = QueryControl()
+        stopped.cancel()
+        plan = build_scan(context, segments, QueryControl())
+        plan.control = stopped
+        with pytest.raises(QueryCancelledError):
+            number_texts(plan, "many", range(len(segments)))

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
 from pinotpy.functions.spec import DistributionPlan
-from pinotpy.kernels import groups
+from pinotpy.kernels import abi, groups
 from pinotpy.kernels.result_context import ResultContext
 from pinotpy.pql.ast import Identifier
+from pinotpy.query.narrow import narrow
 from pinotpy.query.operators.collect import arena_rows, collect_states
 from pinotpy.query.operators.computed_columns import with_computed_columns
 from pinotpy.query.operators.distributions import united_dictionaries
 from pinotpy.query.operators.emit import NO_REGISTER, emit_distribution_frame, emit_updates
 from pinotpy.query.operators.layout import AggregationLayout, Layout, make_layout, projected_columns, state_columns, values_bound
 from pinotpy.query.operators.sources import Sources
+from pinotpy.query.operators.text_numbers import TextNumbers, is_numbered, number_texts
 from pinotpy.query.partial import PartialResult
 from pinotpy.query.plan import ScanPlan
 from pinotpy.query.prepared import Prepared, prepare
@@ -38,6 +40,8 @@ def run_aggregation(plan: ScanPlan) -> PartialResult:
             plan.statistics.num_docs_scanned += plan.segments.total_docs
             plan.statistics.num_segments_matched += len(plan.segments)
             return PartialResult(pa.table(states), plan.statistics)
+    if ready is None and any(_counts_texts(plan, entry) for entry in layout.aggregations):
+        return _scan_and_texts(plan, layout)
     return _scan(plan, ready)
 
 
@@ -104,6 +108,48 @@ def _make(plan: ScanPlan) -> _Made:
         emit_distribution_frame(shape, layout, np.ones(shape.num_units, np.int64))
         shape.end(groups.clear_dense.address)
     return _Made(layout, sources)
+
+
+def _counts_texts(plan: ScanPlan, entry: AggregationLayout) -> bool:
+    """Whether only the distinct texts of a raw column matter to an aggregation: no doc needs to know which is its own."""
+    if not isinstance(entry.plan, DistributionPlan) or entry.plan.counted or entry.plan.by_segment or entry.flagged or plan.pre_aggregated:
+        return False
+    read = np.unique(plan.units[:, abi.U_SEGMENT]).tolist()
+    source = entry.source
+    return isinstance(source, Identifier) and len(read) > 0 and all(is_numbered(plan, segment, source.name) for segment in read)
+
+
+def _scan_and_texts(plan: ScanPlan, layout: Layout) -> PartialResult:
+    """The states of those that count texts, put beside a scan of the others."""
+    context, all_read = plan.context, len(projected_columns(plan.context))
+    plan = plan if plan.match_all else narrow(plan)
+    others = [index for index, entry in enumerate(layout.aggregations) if not _counts_texts(plan, entry)]
+    rest = replace(plan, context=replace(context, aggregations=tuple([context.aggregations[index] for index in others])))
+    partial = _scan(rest, None)
+    if partial.rows is None:
+        return partial
+    partial.statistics.num_entries_scanned_post_filter += partial.statistics.num_docs_scanned * (all_read - len(projected_columns(rest.context)))
+    numbers: dict[str, TextNumbers] = {}
+    states = []
+    for index, entry in enumerate(layout.aggregations):
+        if index in others:
+            place = others.index(index)
+            states.append([partial.rows.column(f"a{place}_{field.name}").combine_chunks() for field in entry.function.state_fields(entry.argument)])
+            continue
+        assert isinstance(entry.source, Identifier) and isinstance(entry.plan, DistributionPlan)
+        if entry.source.name not in numbers:
+            numbers[entry.source.name] = number_texts(plan, entry.source.name, np.unique(plan.units[:, abi.U_SEGMENT]).tolist(), with_ids=False)
+        states.append(_state_of_texts(entry.plan, numbers[entry.source.name], is_whole=plan.is_whole))
+    return PartialResult(pa.table(state_columns(layout, states)), partial.statistics)
+
+
+def _state_of_texts(plan: DistributionPlan, numbers: TextNumbers, *, is_whole: bool) -> list[pa.Array]:
+    if plan.count_state is not None and is_whole:
+        return plan.count_state(np.array([numbers.count], np.int64))
+    values, none = numbers.values(numbers.all_ids()), np.empty(0, np.int64)
+    if plan.assemble is not None:
+        return plan.assemble(np.array([0, len(values)], np.int64), values, none)
+    return plan.collect(np.zeros(len(values), np.int64), values, none, 1)
 
 
 def _scan(plan: ScanPlan, ready: Prepared[_Made] | None) -> PartialResult:

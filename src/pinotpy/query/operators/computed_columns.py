@@ -24,14 +24,15 @@ from pinotpy.kernels import abi
 from pinotpy.pql.ast import Call, Expression, Identifier, Literal
 from pinotpy.query.batches import batches
 from pinotpy.query.columns import ColumnMetas
-from pinotpy.query.context import Aggregation, ColumnRef
+from pinotpy.query.context import Aggregation, ColumnRef, QueryContext
 from pinotpy.query.expression import dictionary_rows, segment_rows, value_rows
 from pinotpy.query.jobs import run_jobs
 from pinotpy.query.narrow import narrow
 from pinotpy.query.on_dictionary import deciding_column
-from pinotpy.query.operators.raw_texts import SegmentTexts, SharedNumbers
+from pinotpy.query.operators.raw_texts import SegmentTexts
 from pinotpy.query.operators.registers import hashes_in_place
 from pinotpy.query.operators.sources import computes
+from pinotpy.query.operators.text_numbers import TextNumbers, is_numbered, number_texts
 from pinotpy.query.plan import ScanPlan
 from pinotpy.query.reduced import ResultType
 from pinotpy.query.result_types import columns_in, is_constant, is_strict, result_type
@@ -60,7 +61,7 @@ def with_computed_columns(plan: ScanPlan) -> ScanPlan:
     if not plan.segments or plan.pre_aggregated:
         return plan  # records of star-trees answer no expressions, and have no values to compute with
     keys = [key for key in context.group_by if isinstance(key, Literal) or _is_computed(plan, key)]
-    arguments = [a for a in context.aggregations if a.args and _is_computed(plan, a.args[0]) and not hashes_in_place(a, context)]
+    arguments = [a for a in context.aggregations if a.args and _is_computed(plan, a.args[0]) and not _needs_no_ids(a, context)]
     calls: dict[Expression, None] = dict.fromkeys(key for key in keys if not _is_key_of_blocks(plan, key))
     calls |= dict.fromkeys(a.args[0] for a in arguments if not _is_argument_of_blocks(plan, a))
     if not calls:
@@ -78,9 +79,14 @@ def with_computed_columns(plan: ScanPlan) -> ScanPlan:
             added[index][names[call]] = column
 
     read = np.unique(plan.units[:, abi.U_SEGMENT]).tolist()
-    _run(plan, [partial(on_dictionary, index, call) for index in read for call in calls])
-    if pending and not plan.match_all:
+    raw = {call: [index for index in read if is_numbered(plan, index, call.name)] for call in calls if isinstance(call, Identifier)}
+    has_numbers: set[tuple[int, Expression]] = {(index, call) for call, indexes in raw.items() for index in indexes}
+    _run(plan, [partial(on_dictionary, index, call) for index in read for call in calls if (index, call) not in has_numbers])
+    if (pending or has_numbers) and not plan.match_all:
         plan = narrow(plan)
+    numbered = {
+        names[call]: numbers for call, indexes in raw.items() if (numbers := _put_numbers(plan, call, names[call], types[call], indexes, added)) is not None
+    }
     docs = _docs_by_segment(plan) if pending else {}
     columns_on_docs = [_pending_column(plan, index, call, names[call], types[call], docs[index]) for index, call in pending if index in docs]
     _run(plan, [job for column in columns_on_docs for job in column.jobs()])
@@ -89,13 +95,11 @@ def with_computed_columns(plan: ScanPlan) -> ScanPlan:
         added[column.index][column.name] = column.finish()
 
     _run(plan, [partial(finish, column) for column in columns_on_docs])
-    for call in calls:
-        _share_numbers(plan, [column for column in columns_on_docs if column.call == call], added, names[call])
     for segment, columns in zip(plan.segments, added, strict=True):
         for call, name in names.items():
             if name not in columns:  # a segment of which nothing is read
                 columns[name] = _made(plan, name, types[call], segment.num_docs, [], np.zeros(0, np.int64))
-    return _rewritten(plan, names, types, added)
+    return replace(_rewritten(plan, names, types, added), numbered=numbered)
 
 
 def _is_computed(plan: ScanPlan, expression: Expression) -> bool:
@@ -103,6 +107,13 @@ def _is_computed(plan: ScanPlan, expression: Expression) -> bool:
         return isinstance(expression, Call)
     is_text = (result_type(expression, plan.context).data_type or DataType.STRING).stored is StoredType.VAR
     return is_text and bool((plan.metas.of(expression.name)[:, abi.M_CARDINALITY] < 0).any())
+
+
+def _needs_no_ids(aggregation: Aggregation, context: QueryContext) -> bool:
+    """Whether an aggregation reads the texts of a raw column where they lie, or only whether they are null."""
+    if not isinstance(aggregation.args[0], Identifier):
+        return False
+    return aggregation_function(aggregation.function, aggregation.args).name == "count" or hashes_in_place(aggregation, context)
 
 
 def _is_key_of_blocks(plan: ScanPlan, key: Expression) -> bool:
@@ -131,7 +142,9 @@ def _rewritten(plan: ScanPlan, names: dict[Expression, str], types: dict[Express
 
     context = plan.context
     refs = [ColumnRef(name, types[call].data_type or DataType.STRING, types[call].single_value) for call, name in names.items()]
-    aggregations: list[Aggregation] = [replace(a, args=(stand_in(a.args[0]), *a.args[1:])) if a.args else a for a in context.aggregations]
+    aggregations: list[Aggregation] = [
+        a if not a.args or _needs_no_ids(a, context) else replace(a, args=(stand_in(a.args[0]), *a.args[1:])) for a in context.aggregations
+    ]
     segments = SegmentSet([CompletedSegment(segment, dict[str, Any](columns)) for segment, columns in zip(plan.segments, added, strict=True)])
     return replace(
         plan,
@@ -228,8 +241,8 @@ class _ColumnOnDocs:
 
 
 class _ColumnOnTexts:
-    """A raw column of text, or an expression of nothing else, at docs of a segment: its texts are numbered, and an expression is
-    computed once a distinct text, unless nearly all of them are distinct."""
+    """An expression of nothing but a raw column of text, at docs of a segment: the texts are numbered, and it is computed once a
+    distinct text, unless nearly all of them are distinct."""
 
     def __init__(self, plan: ScanPlan, index: int, call: Expression, name: str, kind: ResultType, docs: Docs) -> None:
         self.index, self.call, self.name = index, call, name
@@ -245,10 +258,6 @@ class _ColumnOnTexts:
 
     def _compute(self) -> None:
         assert self.texts is not None
-        if isinstance(self.call, Identifier):
-            self.texts.number()
-            self._values = self.texts.dictionary()
-            return
         self.texts.number(_PROBED_TEXTS)
         if self.texts.count * 2 <= self.texts.done:
             self.texts.number()
@@ -279,17 +288,14 @@ class _ColumnOnTexts:
         plan, values, num_docs = self._plan, self._values, self._plan.segments[self.index].num_docs
         null = nulls_at(self._source, self._docs)
         column = ComputedColumn(self.name, self._kind, num_docs)
-        if isinstance(self.call, Identifier):
-            column.put_ids(_spread(self.texts.ids, self._docs, num_docs), values)
-        else:
-            # The default stands for docs without a value, not what the expression gives for the column's default.
-            stored = pa.concat_arrays([_stored(values, self._kind), _stored(pa.nulls(1, values.type), self._kind)])
-            table, dictionary = _encode(stored)
-            ids = table[self.texts.ids]
-            if null is not None and plan.context.null_handling:
-                ids[null] = table[-1]
-            column.put_ids(_spread(ids, self._docs, num_docs), dictionary)
-            column.dictionary = _Sorted(dictionary, len(dictionary))  # type: ignore[assignment]
+        # The default stands for docs without a value, not what the expression gives for the column's default.
+        stored = pa.concat_arrays([_stored(values, self._kind), _stored(pa.nulls(1, values.type), self._kind)])
+        table, dictionary = _encode(stored)
+        ids = table[self.texts.ids]
+        if null is not None and plan.context.null_handling:
+            ids[null] = table[-1]
+        column.put_ids(_spread(ids, self._docs, num_docs), dictionary)
+        column.dictionary = _Sorted(dictionary, len(dictionary))  # type: ignore[assignment]
         if plan.context.null_handling:
             missing = np.zeros(len(self._docs), np.bool_) if null is None else null
             if values.null_count:
@@ -302,7 +308,7 @@ class _ColumnOnTexts:
 
 def _pending_column(plan: ScanPlan, index: int, call: Expression, name: str, kind: ResultType, docs: Docs) -> _ColumnOnDocs | _ColumnOnTexts:
     columns = set(columns_in(call))
-    if len(columns) == 1 and kind.single_value and is_constant(call) and len(docs):
+    if isinstance(call, Call) and len(columns) == 1 and kind.single_value and is_constant(call) and len(docs):
         source = plan.segments[index].column(columns.pop())
         meta = plan.metas.of(source.name)[index]
         if meta[abi.M_CARDINALITY] < 0 and meta[abi.M_RAW_OFFSETS] and source.single_value and (is_strict(call, plan.context) or not source.has_nulls):
@@ -310,15 +316,27 @@ def _pending_column(plan: ScanPlan, index: int, call: Expression, name: str, kin
     return _ColumnOnDocs(plan, index, call, name, kind, docs)
 
 
-def _share_numbers(plan: ScanPlan, columns: Sequence[_ColumnOnDocs | _ColumnOnTexts], added: Sequence[dict[str, ComputedColumn]], name: str) -> None:
-    """Let a raw column of text in several segments have numbers for all of them, made when somebody asks (global_ids.py)."""
-    texts = {column.index: column.texts for column in columns if isinstance(column, _ColumnOnTexts) and isinstance(column.call, Identifier)}
-    numbered = [one for one in texts.values() if one is not None]
-    if len(numbered) < 2 or len(numbered) < len(columns):
-        return
-    shared = SharedNumbers(dict(zip(texts, numbered, strict=True)), len(plan.segments))
-    for index in texts:
-        added[index][name].shared = shared
+def _put_numbers(
+    plan: ScanPlan, call: Identifier, name: str, kind: ResultType, indexes: Sequence[int], added: Sequence[dict[str, ComputedColumn]]
+) -> TextNumbers | None:
+    """Columns with the numbers of a raw column's texts, in those of the segments at `indexes` that are read. Gives the numbers
+    where all segments that are read have them; else the columns have the texts as their dictionary, and None comes back."""
+    read = np.unique(plan.units[:, abi.U_SEGMENT]).tolist()
+    used = [index for index in read if index in set(indexes)]
+    if not used:
+        return None
+    numbers = number_texts(plan, call.name, used)
+    texts = None if len(used) == len(read) else numbers.values(np.arange(numbers.num_ids))
+    for index in used:
+        source = plan.segments[index].column(call.name)
+        column = added[index][name] = ComputedColumn(name, kind, plan.segments[index].num_docs)
+        if texts is None:
+            column.put_numbers(numbers.ids[index], numbers.num_ids)
+        else:
+            column.put_ids(numbers.ids[index], texts)
+        if plan.context.null_handling and source.has_nulls:
+            column.put_nulls(source.null_mask())
+    return numbers if texts is None else None
 
 
 def _run(plan: ScanPlan, jobs: list[Callable[[], None]]) -> None:
@@ -459,7 +477,6 @@ class ComputedColumn:
     has_nulls: bool = False
     size_bytes: int = 0
     dictionary: Dictionary | None = None
-    shared: SharedNumbers | None = None
     meta: NDArray[np.int64] = field(default_factory=lambda: np.zeros(abi.META_WORDS, np.int64))
     _kept: list[Any] = field(default_factory=list)
 
@@ -508,6 +525,14 @@ class ComputedColumn:
             self._keep(values)
             meta[abi.M_STORED] = _STORED_WORDS[self.data_type.stored]
             meta[abi.M_DICTIONARY] = self._address(values)
+
+    def put_numbers(self, ids: NDArray[np.uint32], num_ids: int) -> None:
+        """Dict ids whose values are elsewhere: `ScanPlan.numbered`."""
+        self._kept.append(ids)
+        self.cardinality = num_ids
+        meta = self.meta
+        meta[abi.M_ENCODING], meta[abi.M_WIDTH], meta[abi.M_CARDINALITY], meta[abi.M_STORED] = abi.ENC_DICT, ids.itemsize, num_ids, abi.T_VAR
+        meta[abi.M_DATA] = self._address(ids)
 
     def put_offsets(self, lengths: NDArray[np.int64]) -> None:
         """Values of each doc, in doc order: multi-values."""

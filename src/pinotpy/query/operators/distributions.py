@@ -21,7 +21,7 @@ from pinotpy.functions.grouping import number_keys
 from pinotpy.functions.spec import DistributionPlan
 from pinotpy.kernels import abi, pairs, ranks
 from pinotpy.kernels.result_context import D_ARENA
-from pinotpy.pql.ast import Literal
+from pinotpy.pql.ast import Identifier, Literal
 from pinotpy.query.operators.layout import AggregationLayout
 from pinotpy.query.operators.sources import Sources
 from pinotpy.query.plan import ScanPlan
@@ -128,7 +128,10 @@ def _united(
     stored = entry.argument.data_type.stored
     codes, texts = np.empty(0, np.int64), None
     keep: list[Any] = []
-    if stored is StoredType.VAR:
+    numbers = plan.numbered.get(entry.source.name) if isinstance(entry.source, Identifier) else None
+    if numbers is not None:
+        metas = np.zeros_like(metas)  # ids are the same everywhere
+    elif stored is StoredType.VAR:
         if isinstance(entry.source, Literal):
             texts = pa.array([str(entry.source.value).encode()], pa.binary())
             for thread in threads:
@@ -139,6 +142,8 @@ def _united(
     offsets, keys, counts = unite(plan, threads, num_groups, metas, codes, counted=counted, only_sizes=only_sizes)
     if only_sizes:
         return Distribution(offsets, pa.nulls(0), counts)
+    if numbers is not None:
+        return Distribution(offsets, numbers.values(keys), counts)
     return Distribution(offsets, _values(keys, stored) if texts is None else _taken(texts, keys), counts)
 
 

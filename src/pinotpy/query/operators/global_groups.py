@@ -63,7 +63,7 @@ class GlobalTable:
         tables = [context.vector(G_ARENA).reshape(-1, layout.row_words) for context in contexts]
         tables = [table for table in tables if len(table)] or [np.empty((0, layout.row_words), np.int64)]
         for other in tables[1:]:
-            _add_up(self.plan, tables[0], other, self.kinds)
+            add_up(self.plan, tables[0], other, self.kinds)
         spilled = [context.vector(G_SPILL_ARENA).reshape(-1, 5) for context in contexts]
         return MergedGroups(tables[0], np.concatenate(spilled), self._decode)
 
@@ -140,7 +140,8 @@ def _local_sizes(plan: ScanPlan, key: Key) -> NDArray[np.int64]:
     return sizes
 
 
-def _add_up(plan: ScanPlan, target: NDArray[np.int64], source: NDArray[np.int64], kinds: NDArray[np.int64]) -> None:
+def add_up(plan: ScanPlan, target: NDArray[np.int64], source: NDArray[np.int64], kinds: NDArray[np.int64]) -> None:
+    """Add the groups of one table to another, on the threads of the plan."""
     if target.size < PARALLEL_WORDS_MIN:
         global_groups.add_tables(target, source, kinds)
     else:

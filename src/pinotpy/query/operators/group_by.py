@@ -24,11 +24,15 @@ from pinotpy.query.operators.global_groups import GlobalTable, global_table, nul
 from pinotpy.query.operators.keys import DENSE_FREE, DENSE_GROUPS_MAX, DENSE_GROUPS_PER_DOC, Key, make_keys
 from pinotpy.query.operators.lasting_groups import LastingTable, lasting_table
 from pinotpy.query.operators.layout import Layout, make_layout, projected_columns, values_bound
+from pinotpy.query.operators.numbered_groups import NumberedTable, numbered_table
 from pinotpy.query.operators.sources import Source, Sources, fetch_ids, fetch_values
+from pinotpy.query.operators.text_numbers import TextNumbers
 from pinotpy.query.operators.top_groups import needed_groups, rankings
 from pinotpy.query.partial import PartialResult
 from pinotpy.query.plan import ScanPlan, Shape
 from pinotpy.query.prepared import prepare
+
+_Together = NumberedTable | GlobalTable | LastingTable | DealtTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +59,7 @@ def run_group_by(plan: ScanPlan) -> PartialResult:
         made, numbers = _emitted(plan, layout, make_keys(plan), together), None
     else:
         made, numbers = ready.made, ready.bind(plan)
-    key_words = 1 if isinstance(together, LastingTable | DealtTable) else made.key_words
+    key_words = 1 if isinstance(together, LastingTable | DealtTable | NumberedTable) else made.key_words
     control = plan.control.words
 
     def make_context(thread: int) -> tuple[int, ResultContext]:
@@ -81,9 +85,9 @@ def run_group_by(plan: ScanPlan) -> PartialResult:
     return partial
 
 
-def _table_of_all(plan: ScanPlan, layout: Layout, keys: list[Key]) -> GlobalTable | LastingTable | DealtTable | None:
+def _table_of_all(plan: ScanPlan, layout: Layout, keys: list[Key]) -> _Together | None:
     """The table that groups of all units go to; None where units are merged by value."""
-    dense = global_table(plan, layout, keys)
+    dense = numbered_table(plan, layout, keys) or global_table(plan, layout, keys)
     if dense is not None:
         return dense
     lasting = lasting_table(plan, layout, keys)
@@ -95,7 +99,7 @@ def _make(plan: ScanPlan) -> _Made:
     return _emitted(plan, make_layout(plan), make_keys(plan), None)
 
 
-def _emitted(plan: ScanPlan, layout: Layout, keys: list[Key], together: GlobalTable | LastingTable | DealtTable | None) -> _Made:
+def _emitted(plan: ScanPlan, layout: Layout, keys: list[Key], together: _Together | None) -> _Made:
     sources = Sources(plan)
     for shape in plan.shapes(projected_columns(plan.context)):
         _emit(shape, layout, keys, sources, together)
@@ -105,7 +109,7 @@ def _emitted(plan: ScanPlan, layout: Layout, keys: list[Key], together: GlobalTa
 # --- instructions --------------------------------------------------------------------------------------------------
 
 
-def _emit(shape: Shape, layout: Layout, keys: list[Key], sources: Sources, together: GlobalTable | LastingTable | DealtTable | None) -> None:
+def _emit(shape: Shape, layout: Layout, keys: list[Key], sources: Sources, together: _Together | None) -> None:
     for key in keys:
         if key.expanded:
             shape.expand(_name(key))
@@ -116,7 +120,7 @@ def _emit(shape: Shape, layout: Layout, keys: list[Key], sources: Sources, toget
     if isinstance(together, DealtTable):
         together.emit(shape, found, sources)
         return
-    if isinstance(together, LastingTable):
+    if isinstance(together, LastingTable | NumberedTable):
         emit_updates(shape, layout, together.emit(shape, found), sources)
         return
     if together is not None:
@@ -223,14 +227,14 @@ def _collect(
     num_rows = sum(len(thread.rows) for thread in threads)
     if num_rows == 0:
         return None, None
-    columns = [pa.concat_arrays([_key_column(key, thread) for thread in threads]) for key in keys]
+    columns = [pa.concat_arrays([_key_column(plan, key, thread) for thread in threads]) for key in keys]
     if sum(len(thread.context.units()) for thread in threads) == 1:
         numbers = first = np.arange(num_rows, dtype=np.int64)
     else:
         numbers, first = number_rows(columns)
     plan.control.check()
     expanded = tuple(_name(key) for key in keys if key.expanded)
-    out = {f"k{i}": column.take(pa.array(first)) for i, column in enumerate(columns)}
+    out = {f"k{i}": _texts(plan, key, column.take(pa.array(first))) for i, (key, column) in enumerate(zip(keys, columns, strict=True))}
     counts = None
     if plan.context.options.num_groups_limit is not None:
         counts = np.zeros(len(first), np.int64)
@@ -238,8 +242,25 @@ def _collect(
     return pa.table(out | collect_states(layout, threads, key_words, numbers, len(first), sources, values_bound(plan, layout, expanded), plan)), counts
 
 
-def _key_column(key: Key, thread: ArenaRows) -> pa.Array:
+def _key_column(plan: ScanPlan, key: Key, thread: ArenaRows) -> pa.Array:
+    numbers = _numbers(plan, key)
+    if numbers is not None:  # they are told apart by number, and read when the groups are known
+        words = thread.rows[:, key.word]
+        return pa.array(words, mask=words >= numbers.num_ids)
     values, nulls = decode(thread.rows[:, key.word], thread.units, key.metas, key.data_type.stored)
     if key.has_flag:
         nulls |= thread.rows[:, key.word + 1] != 0
     return key_array(values, nulls, key.data_type)
+
+
+def _texts(plan: ScanPlan, key: Key, column: pa.Array) -> pa.Array:
+    """A key column, of numbers the texts."""
+    numbers = _numbers(plan, key)
+    if numbers is None:
+        return column
+    ids = column.fill_null(0).to_numpy(zero_copy_only=False)
+    return key_array(numbers.values(ids), column.is_null().to_numpy(zero_copy_only=False), key.data_type)
+
+
+def _numbers(plan: ScanPlan, key: Key) -> TextNumbers | None:
+    return plan.numbered.get(key.expression.name) if isinstance(key.expression, Identifier) else None

@@ -1,13 +1,9 @@
-"""Raw columns of text numbered for one query: local numbers in every segment, and over them numbers for all segments, so that
-groups are counted by number and only the texts of an answer are read again (kernels/text_numbers.py)."""
+"""The distinct texts of a raw column in one segment, for expressions that are computed once a text (kernels/text_numbers.py)."""
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
-from concurrent.futures import Executor
-from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +13,6 @@ from pinotpy.errors import QueryExecutionError
 from pinotpy.kernels import abi
 from pinotpy.kernels import text_numbers as kernels
 from pinotpy.query.control import QueryControl
-from pinotpy.query.jobs import run_jobs
 
 Docs = NDArray[np.int64]
 _CHUNK: Final = 1 << 16
@@ -95,74 +90,6 @@ class SegmentTexts:
         ends = self._ends[: self.count + 1]
         _check_size(int(ends[-1]))
         return pa.Array.from_buffers(pa.binary(), self.count, [None, pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(self._texts[: int(ends[-1])])])
-
-
-class UnitedTexts:
-    """Numbers of the distinct texts of several segments together; what global_ids.ColumnIds asks of a numbering.
-
-    num_ids: all numbers are below it, not all of them are used. remaps: of each segment int32[count], local number → number.
-    """
-
-    def __init__(self, segments: Sequence[SegmentTexts], control: QueryControl, *, threads: int, executor: Executor | None) -> None:
-        self._kept = list(segments)
-        self._segments = np.array([one.addresses for one in segments], np.int64).reshape(-1, 2)
-        self._bounds = np.zeros(len(segments) + 1, np.int64)
-        np.cumsum([one.count for one in segments], out=self._bounds[1:])
-        hashes = np.concatenate([one.hashes for one in segments])
-        numbers = np.empty(len(hashes), np.uint32)
-        self._parts = max(threads, 1) if executor is not None and len(hashes) > _CHUNK else 1
-        self._entries: list[NDArray[np.int64]] = [np.zeros(0, np.int64)] * self._parts
-        run_jobs([partial(self._unite, part, hashes, numbers, control) for part in range(self._parts)], threads=threads, executor=executor)
-        self.num_ids = max(map(len, self._entries)) * self._parts
-        control.reserve(numbers.nbytes * 2)
-        plain = numbers.view(np.int32)
-        self.remaps = [plain[first:end] for first, end in zip(self._bounds[:-1].tolist(), self._bounds[1:].tolist(), strict=True)]
-
-    def _unite(self, part: int, hashes: NDArray[np.uint64], numbers: NDArray[np.uint32], control: QueryControl) -> None:
-        size = _INDEX_FIRST
-        while size < 2.2 * len(hashes) / self._parts:
-            size *= 2
-        while True:
-            control.check()
-            index, entries = np.zeros(size, np.uint64), np.empty(size // 2, np.int64)
-            count = kernels.unite_texts(self._segments, self._bounds, hashes, part, self._parts, index, numbers, entries)
-            if count >= 0:
-                self._entries[part] = entries[:count].copy()
-                return
-            size *= 2
-
-    def values(self, ids: NDArray[np.integer[Any]]) -> pa.Array:
-        """The texts of numbers, binary."""
-        number, part = np.divmod(ids.astype(np.int64), self._parts)
-        entries = np.empty(len(ids), np.int64)
-        for each in range(self._parts):
-            own = part == each
-            entries[own] = self._entries[each][number[own]]
-        offsets = np.empty(len(entries) + 1, np.int64)
-        kernels.text_lengths(self._segments, self._bounds, entries, offsets)
-        _check_size(int(offsets[-1]))
-        body = np.empty(max(int(offsets[-1]), 1), np.uint8)
-        kernels.copy_texts(self._segments, self._bounds, entries, offsets, body)
-        return pa.Array.from_buffers(pa.binary(), len(entries), [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(body)])
-
-
-class SharedNumbers:
-    """The numbers of a raw column in all segments of a query, made when they are first asked for.
-
-    texts: by segment, those that are read.
-    """
-
-    def __init__(self, texts: dict[int, SegmentTexts], num_segments: int) -> None:
-        self._texts, self._num_segments = texts, num_segments
-        self._united: UnitedTexts | None = None
-
-    def find(self, control: QueryControl, *, threads: int, executor: Executor | None) -> tuple[UnitedTexts, NDArray[np.int64]]:
-        """The numbering, and per segment the address of its int32 remap (0 where nothing is read)."""
-        if self._united is None:
-            self._united = UnitedTexts(list(self._texts.values()), control, threads=threads, executor=executor)
-        remaps = np.zeros(self._num_segments, np.int64)
-        remaps[list(self._texts)] = [remap.ctypes.data for remap in self._united.remaps]
-        return self._united, remaps
 
 
 def _num_bytes(meta: NDArray[np.int64]) -> int:
