@@ -41,6 +41,7 @@ from pinotpy.kernels.abi import (
     register_u32,
     words,
 )
+from pinotpy.kernels.bit_flags import flags_at, flags_from
 from pinotpy.kernels.views import view_f32, view_f64, view_i32, view_i64, view_u8, view_u16, view_u32
 
 
@@ -132,13 +133,6 @@ def to_doubles(state_address: int, args_address: int) -> Any:
     return E_OK
 
 
-@inner
-def _null_bits(out: Any, bits: Any, docs: Any) -> None:
-    for i in range(len(out)):
-        doc = docs[i]
-        out[i] = (bits[doc >> 3] >> (doc & 7)) & 1
-
-
 @block_function
 def fetch_nulls(state_address: int, args_address: int) -> Any:
     """Null flags of the selected docs, u8: 1 = null."""
@@ -148,6 +142,10 @@ def fetch_nulls(state_address: int, args_address: int) -> Any:
     out = register_u8(state, args[A0])[:n]
     if meta[M_NULLS] == 0:
         out[:] = 0
+        return E_OK
+    bits = view_u8(meta[M_NULLS], (meta[M_NUM_DOCS] + 7) >> 3)
+    if state[S_DENSE] == 1:
+        flags_from(state[S_REGISTERS] + args[A0] * BLOCK * 8, bits, state[S_BASE], n)
     else:
-        _null_bits(out, view_u8(meta[M_NULLS], (meta[M_NUM_DOCS] + 7) >> 3), view_u32(state[S_SELECTION], n))
+        flags_at(out, bits, view_u32(state[S_SELECTION], n))
     return E_OK

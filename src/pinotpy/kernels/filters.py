@@ -27,7 +27,6 @@ from pinotpy.kernels.abi import (
     S_BASE,
     S_ENTRIES_FILTER,
     S_LIST,
-    S_MASKS,
     S_NUM,
     S_SCRATCH,
     S_SURVIVORS,
@@ -41,10 +40,11 @@ from pinotpy.kernels.abi import (
     mask_register,
     words,
 )
+from pinotpy.kernels.bit_flags import flags_at, flags_from
 from pinotpy.kernels.hash_set import in_hash_set
 from pinotpy.kernels.legs import A_META, A_TEST
-from pinotpy.kernels.masks import SCRATCH_MASK
-from pinotpy.kernels.views import mv_offsets, view_f32, view_f64, view_i32, view_i64, view_u8, view_u16, view_u32, view_u64
+from pinotpy.kernels.masks import SCRATCH_MASK, mask_address
+from pinotpy.kernels.views import mv_offsets, view_f32, view_f64, view_i32, view_i64, view_u8, view_u16, view_u32
 
 # --- tests: value, two parameters → bool ---------------------------------------------------------------------------
 
@@ -67,6 +67,12 @@ def _in_range_u32(value: Any, low: Any, span: Any) -> Any:
 @inner
 def _in_lut(value: Any, lut: Any, _unused: Any) -> Any:
     return lut[value] != 0
+
+
+@inner
+def _in_bits(value: Any, table: Any, _unused: Any) -> Any:
+    word = uint32(value)
+    return (table[word >> uint32(5)] >> (word & uint32(31))) & uint32(1) != uint32(0)
 
 
 @inner
@@ -136,6 +142,7 @@ _scan_range_u8 = _scan_with(_in_range_u8)
 _scan_range_u16 = _scan_with(_in_range_u16)
 _scan_range_u32 = _scan_with(_in_range_u32)
 _scan_lut = _scan_with(_in_lut)
+_scan_bits = _scan_with(_in_bits)
 _scan_between = _scan_with(_between)
 _scan_int_set = _scan_with(_in_int_set)
 _scan_float_set = _scan_with(_in_float_set)
@@ -174,6 +181,79 @@ def ids_lut(state_address: int, args_address: int) -> Any:
         _scan_lut(view_u16(address, count), lut, 0, state, meta)
     else:
         _scan_lut(view_u32(address, count), lut, 0, state, meta)
+    return E_OK
+
+
+@block_function
+def ids_bits(state_address: int, args_address: int) -> Any:
+    """Bit of the dict id in the table of u32 words at A6: of dictionaries whose bytes would not fit the nearest cache."""
+    state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
+    meta = words(args[A_META], META_WORDS)
+    width, address, count = meta[M_WIDTH], meta[M_DATA], meta[M_NUM_VALUES]
+    table = view_u32(args[A_TEST], (meta[M_CARDINALITY] + 31) >> 5)
+    # A wide dictionary has ids of two or four bytes.
+    if width == 2:
+        _scan_bits(view_u16(address, count), table, 0, state, meta)
+    else:
+        _scan_bits(view_u32(address, count), table, 0, state, meta)
+    return E_OK
+
+
+def _runs_with(test: Any, convert: Any) -> Any:
+    @inner
+    def first(values: Any, low: Any, span: Any, out: Any) -> None:
+        for i in range(len(out)):
+            out[i] = test(values[i], low, span)
+
+    @inner
+    def further(values: Any, low: Any, span: Any, out: Any) -> None:
+        for i in range(len(out)):
+            out[i] |= test(values[i], low, span)
+
+    @inner
+    def some(values: Any, runs: Any, out: Any, positions: Any, docs: Any) -> None:
+        for j in range(len(docs)):
+            value = values[docs[j]]
+            found = False
+            for k in range(0, len(runs), 2):
+                found |= test(value, convert(runs[k]), convert(runs[k + 1] - runs[k]))
+            out[positions[j]] = found
+
+    @inner
+    def scan(values: Any, runs: Any, state: Any) -> None:
+        n, count = state[S_NUM], state[S_SURVIVORS]
+        out = mask_register(state, SCRATCH_MASK)
+        if count >= 0:
+            some(values, runs, out, view_u32(state[S_SCRATCH], count), view_u32(state[S_SCRATCH] + BLOCK * 4, count))
+            state[S_ENTRIES_FILTER] += count
+            return
+        block = values[state[S_BASE] : state[S_BASE] + n]
+        first(block, convert(runs[0]), convert(runs[1] - runs[0]), out[:n])
+        for k in range(2, len(runs), 2):
+            further(block, convert(runs[k]), convert(runs[k + 1] - runs[k]), out[:n])
+
+    return scan
+
+
+_scan_runs_u8 = _runs_with(_in_range_u8, uint8)
+_scan_runs_u16 = _runs_with(_in_range_u16, uint16)
+_scan_runs_u32 = _runs_with(_in_range_u32, uint32)
+
+
+@block_function
+def ids_runs(state_address: int, args_address: int) -> Any:
+    """Dict id in one of A7 runs [low, end) at A6 (int64 pairs): a few comparisons of whole registers instead of a look-up for
+    every id. Of single values."""
+    state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
+    meta = words(args[A_META], META_WORDS)
+    width, address, count = meta[M_WIDTH], meta[M_DATA], meta[M_NUM_VALUES]
+    runs = view_i64(args[A_TEST], 2 * args[A_TEST + 1])
+    if width == 1:
+        _scan_runs_u8(view_u8(address, count), runs, state)
+    elif width == 2:
+        _scan_runs_u16(view_u16(address, count), runs, state)
+    else:
+        _scan_runs_u32(view_u32(address, count), runs, state)
     return E_OK
 
 
@@ -241,27 +321,6 @@ def _flags_at(out: Any, flags: Any, docs: Any) -> None:
         out[i] = flags[uint32(docs[i])]
 
 
-@inner
-def _bits_at(out: Any, bits: Any, docs: Any) -> None:
-    for i in range(len(out)):
-        doc = uint32(docs[i])
-        out[i] = (bits[doc >> uint32(3)] >> uint8(doc & uint32(7))) & uint8(1)
-
-
-@inner
-def _bits_from(out: Any, bits: Any, base: int) -> None:
-    for i in range(len(out)):
-        doc = uint32(base + i)
-        out[i] = (bits[doc >> uint32(3)] >> uint8(doc & uint32(7))) & uint8(1)
-
-
-@inner
-def _spread(out: Any, bits: Any) -> None:
-    # Eight bits to eight bytes a step: the multiplication puts bit k in front of byte k.
-    for i in range(len(out)):
-        out[i] = (((uint64(bits[i]) & uint64(0x7F)) * uint64(0x0002040810204081)) & uint64(0x0001010101010101)) | ((uint64(bits[i]) >> uint64(7)) << uint64(56))
-
-
 @block_function
 def docs_range(state_address: int, args_address: int) -> Any:
     """Doc id in [A6, A7): a predicate on a sorted column where it can't clip the unit. Reads no values."""
@@ -291,19 +350,21 @@ def doc_flags(state_address: int, args_address: int) -> Any:
     return E_OK
 
 
+@inner
+def _bits_of_docs(state: Any, bits: Any) -> None:
+    # The docs' bits into the scratch mask.
+    n = state[S_NUM]
+    if state[S_LIST] == 0:
+        flags_from(mask_address(state, SCRATCH_MASK), bits, state[S_BASE], n)
+    else:
+        flags_at(mask_register(state, SCRATCH_MASK)[:n], bits, view_i32(state[S_LIST], n))
+
+
 @block_function
 def doc_bits(state_address: int, args_address: int) -> Any:
     """Bit of the doc in the set at A6 (doc_sets.py), of A7 docs. Reads no values."""
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
-    n, base = state[S_NUM], state[S_BASE]
-    out = mask_register(state, SCRATCH_MASK)
-    bits = view_u8(args[A_TEST], ((args[A_TEST + 1] + 63) >> 6) << 3)
-    if state[S_LIST] != 0:
-        _bits_at(out[:n], bits, view_i32(state[S_LIST], n))
-    elif base & 7:
-        _bits_from(out[:n], bits, base)
-    else:
-        _spread(view_u64(state[S_MASKS] + SCRATCH_MASK * BLOCK, (n + 7) >> 3), bits[base >> 3 :])
+    _bits_of_docs(state, view_u8(args[A_TEST], ((args[A_TEST + 1] + 63) >> 6) << 3))
     return E_OK
 
 
@@ -312,12 +373,8 @@ def is_null(state_address: int, args_address: int) -> Any:
     """The column's null bit is set. Reads no values."""
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
     meta = words(args[A_META], META_WORDS)
-    n = state[S_NUM]
-    out = mask_register(state, SCRATCH_MASK)[:n]
     if meta[M_NULLS] == 0:
-        out[:] = 0
-    elif state[S_LIST] == 0:
-        _bits_from(out, view_u8(meta[M_NULLS], (meta[M_NUM_DOCS] + 7) >> 3), state[S_BASE])
+        mask_register(state, SCRATCH_MASK)[: state[S_NUM]] = 0
     else:
-        _bits_at(out, view_u8(meta[M_NULLS], (meta[M_NUM_DOCS] + 7) >> 3), view_i32(state[S_LIST], n))
+        _bits_of_docs(state, view_u8(meta[M_NULLS], (meta[M_NUM_DOCS] + 7) >> 3))
     return E_OK

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from numba import carray, types, uint8, uint64
+import numpy as np
+from numba import carray, types, uint64
 
 from pinotpy.kernels.abi import (
     BLOCK,
@@ -26,10 +27,12 @@ from pinotpy.kernels.abi import (
     mask_register,
     pointer,
 )
+from pinotpy.kernels.bit_flags import any_from, flags_at, flags_from
 from pinotpy.kernels.compact import compress_range
-from pinotpy.kernels.views import view_i32, view_u8
+from pinotpy.kernels.views import view_i32, view_u8, view_u64
 
 SCRATCH_MASK: Final = NUM_MASKS - 1
+_ALL: Final = np.uint64(0x0101010101010101)
 _CHUNK: Final = 128  # words whose byte sums are added before a byte could overflow
 
 
@@ -76,8 +79,14 @@ def clear_tail(mask: Any, n: int) -> None:
         mask[i] = 0
 
 
-# A loop over three arrays of which two may be one is not vectorised (0.4 ns a doc instead of 0.02), so that each case has its
-# own.
+# Masks are combined a word at a time, eight flags. A loop over three arrays of which two may be one is not vectorised (0.4 ns a
+# doc instead of 0.02), so that each case has its own. What a word holds beyond the block is cleared at the end.
+
+
+@inner
+def _mask_words(state: Any, register: int) -> Any:
+    # The words of the block's docs.
+    return view_u64(mask_address(state, register), (state[S_NUM] + 7) >> 3)
 
 
 @inner
@@ -111,66 +120,59 @@ def _add(out: Any, other: Any) -> None:
 
 
 @inner
-def _clear_nulls_range(mask: Any, bits: Any, base: int, n: int) -> None:
-    # Nulls are few: walk the bitmap's bytes and touch only where one is set.
-    for at in range(base >> 3, (base + n + 7) >> 3):
-        byte = bits[at]
-        if byte != 0:
-            for bit in range(8):
-                i = at * 8 + bit - base
-                if (byte >> bit) & 1 and 0 <= i < n:
-                    mask[i] = 0
-
-
-@inner
-def _clear_nulls_list(mask: Any, bits: Any, docs: Any) -> None:
-    for i in range(len(docs)):
-        doc = docs[i]
-        mask[i] &= uint8(1) ^ ((bits[doc >> 3] >> uint8(doc & 7)) & uint8(1))
+def _clear_nulls(state: Any, register: int, meta: Any) -> None:
+    # The test's mask has been used by now: null flags may lie there.
+    n = state[S_NUM]
+    bits = view_u8(meta[M_NULLS], (meta[M_NUM_DOCS] + 7) >> 3)
+    if state[S_LIST] != 0:
+        flags_at(mask_register(state, SCRATCH_MASK)[:n], bits, view_i32(state[S_LIST], n))
+    elif any_from(meta[M_NULLS], state[S_BASE], n):
+        flags_from(mask_address(state, SCRATCH_MASK), bits, state[S_BASE], n)
+    else:
+        return
+    _keep(_mask_words(state, register), _mask_words(state, SCRATCH_MASK), _ALL)
 
 
 @inner
 def set_empty(state: Any, register: int) -> None:
     """Mask register `register` becomes all zeros."""
-    mask_register(state, register)[: state[S_NUM]] = 0
-    clear_tail(mask_register(state, register), state[S_NUM])
+    _mask_words(state, register)[:] = 0
     state[S_MASK_COUNTS + register] = 0
 
 
 @inner
 def finish(state: Any, kept: int, register: int, negated: int, nulls: int, meta: Any) -> None:
     """register = kept & (scratch ^ negated), and 0 where the column is null if `nulls`; counts it."""
-    n = state[S_NUM]
-    out = mask_register(state, register)
-    test = mask_register(state, SCRATCH_MASK)
+    out, test = _mask_words(state, register), _mask_words(state, SCRATCH_MASK)
+    flip = _ALL if negated != 0 else uint64(0)
     if kept < 0:
-        _take(out[:n], test[:n], uint8(negated))
+        _take(out, test, flip)
     elif kept == register:
-        _keep(out[:n], test[:n], uint8(negated))
+        _keep(out, test, flip)
     else:
-        _combine(out[:n], mask_register(state, kept)[:n], test[:n], uint8(negated))
+        _combine(out, _mask_words(state, kept), test, flip)
     if nulls != 0 and meta[M_NULLS] != 0:
-        bits = view_u8(meta[M_NULLS], (meta[M_NUM_DOCS] + 7) >> 3)
-        if state[S_LIST] == 0:
-            _clear_nulls_range(out, bits, state[S_BASE], n)
-        else:
-            _clear_nulls_list(out, bits, view_i32(state[S_LIST], n))
-    clear_tail(out, n)
-    state[S_MASK_COUNTS + register] = count_ones(mask_address(state, register), n)
+        _clear_nulls(state, register, meta)
+    _counted(state, register)
 
 
 @inner
 def finish_or(state: Any, left: int, right: int, register: int) -> None:
     """register = left | right; counts it."""
-    n = state[S_NUM]
-    out = mask_register(state, register)
+    out = _mask_words(state, register)
     if register == left:
-        _add(out[:n], mask_register(state, right)[:n])
+        _add(out, _mask_words(state, right))
     elif register == right:
-        _add(out[:n], mask_register(state, left)[:n])
+        _add(out, _mask_words(state, left))
     else:
-        _or(out[:n], mask_register(state, left)[:n], mask_register(state, right)[:n])
-    clear_tail(out, n)
+        _or(out, _mask_words(state, left), _mask_words(state, right))
+    _counted(state, register)
+
+
+@inner
+def _counted(state: Any, register: int) -> None:
+    n = state[S_NUM]
+    clear_tail(mask_register(state, register), n)
     state[S_MASK_COUNTS + register] = count_ones(mask_address(state, register), n)
 
 

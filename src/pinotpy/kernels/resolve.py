@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import njit
+import numpy as np
+from numba import njit, uint32
 
 from pinotpy.kernels.abi import (
     M_CARDINALITY,
@@ -174,6 +175,15 @@ def fill_tables(ids: Any, starts: Any, tables: Any, bases: Any) -> None:
 
 
 @njit(cache=True, nogil=True)
+def fill_bits(ids: Any, starts: Any, tables: Any, bases: Any) -> None:
+    """Bit `id` of the uint32 words from tables[bases[s]] on is set, for the ids of every segment; bases[s] < 0: left out."""
+    for s in range(len(bases)):
+        if bases[s] >= 0:
+            for i in range(starts[s], starts[s + 1]):
+                tables[bases[s] + (ids[i] >> uint32(5))] |= uint32(1) << (ids[i] & uint32(31))
+
+
+@njit(cache=True, nogil=True)
 def doc_ranges(metas: Any, ids: Any, out: Any) -> None:
     """Docs of sorted columns with ids [ids[s, 0], ids[s, 1]), as [out[s, 0], out[s, 1]); untouched where not sorted."""
     for s in range(len(metas)):
@@ -214,3 +224,10 @@ def clip_lists(lists: Any, lengths: Any, runs: Any) -> None:
     for i in range(len(lists)):
         docs = view_i32(lists[i], lengths[i])
         runs[i, 0], runs[i, 1] = _bound(docs, runs[i, 0], False), _bound(docs, runs[i, 1], False)
+
+
+def warm() -> None:
+    """Compile for the argument types that queries use what not every query does."""
+    ids, starts, bases = np.zeros(1, np.uint32), np.array([0, 1]), np.zeros(1, np.int64)
+    fill_tables(ids, starts, np.zeros(1, np.uint8), bases)
+    fill_bits(ids, starts, np.zeros(1, np.uint32), bases)

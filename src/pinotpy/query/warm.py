@@ -25,6 +25,7 @@ from pinotpy.kernels import (
     pairs,
     ranks,
     registers,
+    resolve,
     text_numbers,
     text_parts,
     text_search,
@@ -134,6 +135,7 @@ def warm() -> None:
     pairs.warm()
     ranks.warm()
     registers.warm()
+    resolve.warm()
     hashes_of_texts.warm()
     some = np.zeros(1, np.int64)
     pairs.bytes_at(some.ctypes.data, some.nbytes)

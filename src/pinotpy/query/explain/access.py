@@ -28,6 +28,8 @@ _PRICES: Final = "estimated {indexMicros} us by index, {scanMicros} us by scan"
 _OF_FUNCTION: Final = {
     filters.docs_range.address: (SORTED, "docs are compared with a run of docs"),
     filters.ids_range.address: ("scan", "dictionary ids are compared with a range of ids"),
+    filters.ids_runs.address: ("scan", "dictionary ids are compared with a few runs of ids"),
+    filters.ids_bits.address: ("scan", "dictionary ids are looked up in a bitmap of ids that pass"),
     filters.ids_lut.address: ("scan", "dictionary ids are looked up in a table of ids that pass"),
     filters.ids_set.address: ("scan", "dictionary ids are looked up in a set of ids that pass"),
     filters.raw_range.address: ("scan", "raw values are compared"),

@@ -40,7 +40,9 @@ _NS_SCAN_DOC: Final = 0.10
 _NS_LIST_DOC: Final = 0.4
 # One condition on one doc, where all are tested one after the other …
 _NS_IDS: Final = {1: 0.02, 2: 0.03, 4: 0.05}
+_NS_RUNS: Final = 0.08
 _NS_TABLE: Final = 0.25
+_NS_BITS: Final = 0.6
 _NS_SET: Final = 1.5
 _NS_RAW: Final = {4: 0.06, 8: 0.12}
 _NS_TEXT: Final = 8.0
@@ -140,7 +142,9 @@ def _test_prices(leg: ResolvedLeg | ComputedLeg, metas: ColumnMetas) -> Prices:
         prices[(function == filters.ids_range.address) & (width == size)] = price
     for size, price in _NS_RAW.items():
         prices[(function == filters.raw_range.address) & (width == size)] = price
+    prices[function == filters.ids_runs.address] = _NS_RUNS
     prices[function == filters.ids_lut.address] = _NS_TABLE
+    prices[function == filters.ids_bits.address] = _NS_BITS
     prices[(function == filters.ids_set.address) | (function == filters.raw_set.address)] = _NS_SET
     raw_text = (words[:, abi.M_CARDINALITY] < 0) & (words[:, abi.M_STORED] == abi.T_VAR) & (leg.flags == abi.I_SCAN_LEG)
     prices[raw_text] = _NS_TEXT

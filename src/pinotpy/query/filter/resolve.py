@@ -30,10 +30,15 @@ from pinotpy.query.segment_set import ColumnRanges, ColumnRows
 Words = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
-# Below this many ids a table by id is small whatever the share of them that pass.
+# Up to this many ids a table has a byte an id; above, a bit.
 _LUT_SMALL: Final = 1 << 16
+# Up to this many ids it is worth its memory whatever the share of them that pass.
+_BITS_FREE: Final = 1 << 24
+# So many runs of ids of one byte are compared in less time than ids are looked up; fewer of wider ids, of which fewer fit a register.
+_RUNS_OF_BYTES_MAX: Final = 16
+_RUN_IDS_MAX: Final = 1 << 16
 # A leg reads about this much per doc, in terms of one id range: decides the order of legs.
-_COST_IDS, _COST_RAW, _COST_SET, _COST_MULTI_VALUE, _COST_STRINGS = 1.0, 1.5, 4.0, 8.0, 16.0
+_COST_IDS, _COST_RAW, _COST_TABLE, _COST_BITS, _COST_SET, _COST_MULTI_VALUE, _COST_STRINGS = 1.0, 1.5, 2.0, 4.0, 16.0, 8.0, 16.0
 # From so many segments on the smallest and largest text of each is looked at before its dictionary.
 _BY_RANGES_MIN: Final = 32
 # Tests of a range, as kernels/planning.py wants them.
@@ -338,21 +343,53 @@ def _enter_members(resolved: ResolvedLeg, words: Words, encoded: Words, ids: NDA
         return
     resolved.members = ids
     resolved.spans[encoded[scattered], 0], resolved.spans[encoded[scattered], 1] = starts[:-1][scattered], starts[1:][scattered]
-    by_table = scattered & ((cardinalities <= _LUT_SMALL) | (counts * 64 >= cardinalities))
-    bases = np.full(len(encoded), -1, np.int64)
-    bases[by_table] = np.cumsum(cardinalities[by_table]) - cardinalities[by_table]
-    tables = np.zeros(int(cardinalities[by_table].sum()), np.uint8)
-    resolve.fill_tables(ids, starts, tables, bases)
-    resolved.keep_alive.append(tables)
-    at = encoded[by_table]
-    resolved.function[at], resolved.tests[at, 0] = filters.ids_lut.address, tables.ctypes.data + bases[by_table]
-    for i in np.flatnonzero(scattered & ~by_table).tolist():
+    spare = _by_runs(resolved, words, encoded, ids, starts, scattered)
+    by_table = spare & (cardinalities <= _LUT_SMALL)
+    by_bits = spare & ~by_table & ((counts * 64 >= cardinalities) | (cardinalities <= _BITS_FREE))
+    for chosen, function, fill, sizes, kind in (
+        (by_table, filters.ids_lut, resolve.fill_tables, cardinalities, np.uint8),
+        (by_bits, filters.ids_bits, resolve.fill_bits, (cardinalities + 31) >> 5, np.uint32),
+    ):
+        if not chosen.any():
+            continue
+        bases = np.full(len(encoded), -1, np.int64)
+        bases[chosen] = np.cumsum(sizes[chosen]) - sizes[chosen]
+        tables = np.zeros(int(sizes[chosen].sum()), kind)
+        fill(ids, starts, tables, bases)
+        resolved.keep_alive.append(tables)
+        at = encoded[chosen]
+        resolved.function[at], resolved.tests[at, 0] = function.address, tables.ctypes.data + bases[chosen] * tables.itemsize
+        resolved.cost = max(resolved.cost, _COST_TABLE if function is filters.ids_lut else _COST_BITS)
+    for i in np.flatnonzero(spare & ~by_table & ~by_bits).tolist():
         table = hash_set(ids[starts[i] : starts[i + 1]].astype(np.int64))
         resolved.keep_alive.append(table)
         segment = encoded[i]
         resolved.function[segment] = filters.ids_set.address
         resolved.tests[segment, :2] = table.ctypes.data, len(table) // 2 - 1
         resolved.cost = _COST_SET
+
+
+def _by_runs(resolved: ResolvedLeg, words: Words, encoded: Words, ids: NDArray[np.uint32], starts: Words, scattered: Flags) -> Flags:
+    """Make few runs of ids a test by comparison; gives the scattered segments that it did not serve."""
+    if len(ids) > _RUN_IDS_MAX or bool((words[encoded, abi.M_MV_OFFSETS] != 0).any()):
+        return scattered
+    ids = ids[: starts[-1]]  # there may be room for more
+    begins = np.ones(len(ids), np.bool_)
+    begins[1:] = ids[1:] != ids[:-1] + np.uint32(1)
+    begins[starts[:-1][np.diff(starts) > 0]] = True
+    first = np.flatnonzero(begins)
+    runs = np.stack([ids[first], ids[np.append(first[1:], len(ids)) - 1].astype(np.int64) + 1], axis=1)
+    spans = first.searchsorted(starts)
+    counts, cardinalities = np.diff(spans), words[encoded, abi.M_CARDINALITY]
+    allowed = _RUNS_OF_BYTES_MAX >> ((cardinalities > 1 << 8).astype(np.int64) + (cardinalities > 1 << 16))
+    served = scattered & (counts <= allowed)
+    if served.any():
+        resolved.keep_alive.append(runs)
+        at = encoded[served]
+        resolved.function[at], resolved.tests[at, 1] = filters.ids_runs.address, counts[served]
+        resolved.tests[at, 0] = runs.ctypes.data + spans[:-1][served] * runs.strides[0]
+    spare: Flags = scattered & ~served
+    return spare
 
 
 # --- raw values -----------------------------------------------------------------------------------------------------
