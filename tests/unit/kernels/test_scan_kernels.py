@@ -1,9 +1,10 @@
 """Proves the scan's kernels against numpy twins: compaction, counting, hash sets, dictionary lookup for many segments,
-fetches, key words and heaps, expansion of multi-values, flushes and stops of the driver."""
+fetches, expansion of multi-values, flushes and stops of the driver."""
 
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,10 @@ from fake_segment import FakeColumn, FakeSegment, fake_column
 from pinotpy.data_types import DataType
 from pinotpy.kernels import abi, collect, compact, hash_set, masks, resolve
 from pinotpy.pql.ast import Dialect, Identifier
-from pinotpy.query.context import ColumnRef, Comparison, OutputColumn, Predicate, QueryContext, QueryKind
+from pinotpy.query.context import ColumnRef, Comparison, OrderBy, OutputColumn, Predicate, QueryContext, QueryKind
 from pinotpy.query.control import QueryControl
 from pinotpy.query.operators.selection import Collector
+from pinotpy.query.operators.top_rows import find_top_rows
 from pinotpy.query.plan import ScanPlan, Shape
 from pinotpy.query.scan import build_scan
 
@@ -145,17 +147,7 @@ def test_fetched_values_equal_the_column(data_type: DataType, dictionary: bool) 
     segment = FakeSegment("s", [fake_column("a", data_type, values.tolist(), dictionary=dictionary)])
     condition = Predicate(Identifier("a"), Comparison.NOT_IN, (0, 1, 2, 3, 4, 5))
     for where, expected in ((None, values), (condition, values[~np.isin(values, range(6))])):
-        plan = build_scan(_context("a", data_type, where), [segment], QueryControl())
-        rows = np.zeros(5000 * 3, np.uint64)
-        top = np.array([0, 5000, 3, rows.ctypes.data, 0, 0, 0, 0], np.int64)
-        for shape in plan.shapes(("a",)):
-            key = shape.allocate()
-            register = shape.fetch_values("a")
-            function = collect.key_of_integers if data_type.stored.is_integer else collect.key_of_floats
-            shape.emit(function.address, key, register, 0)
-            shape.emit(collect.keep_top.address, top.ctypes.data, key, 1)
-        plan.run(lambda thread: (0, None))
-        kept = rows.reshape(-1, 3)[: top[0]]
-        docs = kept[np.lexsort((kept[:, 2], kept[:, 0])), 2].astype(np.int64)
-        # All rows fit, so the heap holds every doc, and its key words sort as the values do.
+        context = replace(_context("a", data_type, where), order_by=(OrderBy(Identifier("a")),))
+        # Sort keys are made of fetched values; all rows are kept.
+        docs = find_top_rows(build_scan(context, [segment], QueryControl()), ["a"], 5000)[1]
         assert len(docs) == len(expected) and (values[docs] == np.sort(expected)).all()

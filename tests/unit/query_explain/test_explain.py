@@ -213,8 +213,8 @@ def aggregation(*functions: tuple[str, str], group_by: tuple[Expression, ...] = 
         (aggregation(("sum", "raw"), group_by=(Identifier("raw"),)), "GROUP_BY", "hash table"),
         (aggregation(("sum", "raw"), group_by=(Identifier("team"), Identifier("word"), Identifier("score"), Identifier("day"))), "GROUP_BY", "hash table"),
         (selection(None), "SELECT", "first docs"),
-        (selection(None, order_by=(OrderBy(Identifier("score")),)), "SELECT_ORDERBY", "heap by value"),
-        (selection(None, order_by=(OrderBy(Identifier("word")),)), "SELECT_ORDERBY", "heap by dictionary id"),
+        (selection(None, order_by=(OrderBy(Identifier("score")),)), "SELECT_ORDERBY", "best rows"),
+        (selection(None, order_by=(OrderBy(Identifier("word")),)), "SELECT_ORDERBY", "best rows"),
         (selection(None, order_by=(OrderBy(Call("times", (Identifier("raw"), Literal(2, "2")))),)), "SELECT_ORDERBY", "batches"),
     ],
 )

@@ -23,9 +23,8 @@ _DENSE: Final = ("dense table", "ids of the keys number the groups, few enough f
 _RAW_KEY: Final = ("hash table", "a key is raw: its values have no ids")
 _MANY_GROUPS: Final = ("hash table", f"the dictionaries of the keys allow more than {DENSE_GROUPS_PER_DOC} groups for every doc")
 _WHY_SORTED: Final = {
-    SortWay.VALUES: "all sort keys are numbers",
-    SortWay.IDS: "all sort keys are numbers or have a dictionary in every segment",
-    SortWay.BATCHES: "a sort key is an expression or a text without dictionary, or there are many: keys are computed for the docs that are left",
+    SortWay.ROWS: "all sort keys are columns: docs behind the worst row kept so far are dropped while the filter runs",
+    SortWay.BATCHES: "a sort key is an expression, or there are many: keys are computed for the docs that are left",
 }
 
 

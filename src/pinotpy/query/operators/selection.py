@@ -1,14 +1,12 @@
 """SELECT of rows: without ORDER BY the first docs that match, in doc order; with it the docs that sort first.
 
-With ORDER BY three ways, from fast to general: sort keys of fixed types are compared by value in one heap a thread; keys
-with a dictionary everywhere by dict id in one heap a unit; anything else is evaluated outside the kernels in batches of
-selected docs, of which only the best so far are kept.
+With ORDER BY two ways: where all sort keys are columns, kernels keep the best rows while they scan (top_rows.py); other keys are
+evaluated outside the kernels in batches of selected docs, of which only the best so far are kept.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
@@ -19,12 +17,13 @@ from pinotpy.errors import InvalidQueryError, QueryExecutionError
 from pinotpy.kernels import abi, collect
 from pinotpy.pql.ast import Dialect, Expression, Identifier
 from pinotpy.query.combine import sort_columns
-from pinotpy.query.context import AggregationRef, OrderBy
-from pinotpy.query.operators.rows import columns_of, evaluate_rows, is_number, rows_table
+from pinotpy.query.context import AggregationRef
+from pinotpy.query.operators.rows import columns_of, evaluate_rows, rows_table
+from pinotpy.query.operators.top_rows import find_top_rows, keeps_top_rows
 from pinotpy.query.ordering import SortKey, order_indices
 from pinotpy.query.partial import PartialResult
-from pinotpy.query.plan import ScanPlan, Shape
-from pinotpy.query.result_types import columns_by_name, result_type
+from pinotpy.query.plan import ScanPlan
+from pinotpy.query.result_types import result_type
 
 Ints = NDArray[np.int64]
 BATCH_DOCS: Final = 1 << 16
@@ -106,52 +105,25 @@ def _first_docs(plan: ScanPlan, wanted: int) -> tuple[Ints, Ints]:
 # --- with ORDER BY --------------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class _Tops:
-    """Heaps of the docs that sort first: one a thread, or one a unit."""
-
-    words: Ints  # (heaps, TOP_WORDS)
-    rows: list[NDArray[np.uint64]] = field(default_factory=list)
-
-    def docs(self) -> tuple[Ints, Ints]:
-        """Units and docs of all heaps, ascending."""
-        found = []
-        for words, rows in zip(self.words, self.rows, strict=True):
-            width = max(int(words[collect.TW_WIDTH]), 2)  # 0: a heap without units
-            found.append(rows[: int(words[collect.TW_COUNT]) * width].reshape(-1, width)[:, -2:].astype(np.int64))
-        pairs = np.concatenate(found) if found else np.zeros((0, 2), np.int64)
-        pairs = pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
-        return pairs[:, 0], pairs[:, 1]
-
-
 class SortWay(StrEnum):
     """How the docs that sort first are found."""
 
-    VALUES = "heap by value"  # one a thread
-    IDS = "heap by dictionary id"  # one a unit
+    ROWS = "best rows"  # kept by each thread while it scans
     BATCHES = "batches"  # sort keys evaluated outside the kernels
 
 
 def way_to_sort(plan: ScanPlan, keys: Sequence[Expression]) -> SortWay:
     """The fastest way that these sort keys allow."""
-    columns = columns_by_name(plan.context)
-    names = [key.name for key in keys if isinstance(key, Identifier)]
-    if len(names) != len(keys) or 2 * len(keys) > collect.KEYS_MAX or not plan.segments:
-        return SortWay.BATCHES
-    if all(is_number(columns[name].data_type) for name in names):
-        return SortWay.VALUES
-    by_id = all(bool((plan.metas.of(name)[:, abi.M_CARDINALITY] >= 0).all()) or is_number(columns[name].data_type) for name in names)
-    return SortWay.IDS if by_id else SortWay.BATCHES
+    return SortWay.ROWS if keeps_top_rows(plan, keys) else SortWay.BATCHES
 
 
 def _top_docs(plan: ScanPlan, keys: Sequence[Expression], wanted: int) -> tuple[Ints, Ints]:
-    way = way_to_sort(plan, keys)
-    if way is SortWay.BATCHES:
-        units, docs = _in_batches(plan, keys, wanted)
+    if wanted == 0:
+        units, docs = np.zeros(0, np.int64), np.zeros(0, np.int64)
+    elif way_to_sort(plan, keys) is SortWay.ROWS:
+        units, docs = find_top_rows(plan, [key.name for key in keys if isinstance(key, Identifier)], wanted)
     else:
-        names = [key.name for key in keys if isinstance(key, Identifier)]
-        units, docs = _heaps(plan, names, wanted, by_value=way is SortWay.VALUES)
-    units, docs = _best(plan, units, docs, keys, wanted)
+        units, docs = _best(plan, *_in_batches(plan, keys, wanted), keys, wanted)
     _count_post_filter(plan, keys, wanted)
     return units, docs
 
@@ -161,61 +133,6 @@ def _best(plan: ScanPlan, units: Ints, docs: Ints, keys: Sequence[Expression], w
     values = evaluate_rows(plan, units, docs, keys)
     order = order_indices([SortKey(v, by.ascending, by.nulls_last) for v, by in zip(values, plan.context.order_by, strict=True)], len(docs), wanted)
     return units[order], docs[order]
-
-
-def _heaps(plan: ScanPlan, names: Sequence[str], wanted: int, *, by_value: bool) -> tuple[Ints, Ints]:
-    sizes = plan.units[:, abi.U_HIGH] - plan.units[:, abi.U_LOW]
-    heap_of_unit = plan.unit_threads() if by_value else np.arange(plan.num_units)
-    num_heaps = plan.num_threads if by_value else plan.num_units
-    docs_of_heap = np.zeros(num_heaps, np.int64)
-    np.add.at(docs_of_heap, heap_of_unit, sizes)
-    tops = _Tops(np.zeros((num_heaps, collect.TOP_WORDS), np.int64))
-    for shape in plan.shapes(names):
-        num_keys = _emit_keys(shape, names, by_value=by_value)
-        heaps = np.unique(heap_of_unit[shape.units])
-        tops.words[heaps, collect.TW_WIDTH] = np.maximum(tops.words[heaps, collect.TW_WIDTH], num_keys + 2)
-        shape.emit(collect.keep_top.address, tops.words.ctypes.data + heap_of_unit[shape.units] * (collect.TOP_WORDS * 8), 0, num_keys)
-    for words, num_docs in zip(tops.words, docs_of_heap.tolist(), strict=True):
-        capacity, width = min(wanted, num_docs), int(words[collect.TW_WIDTH])
-        plan.control.reserve(capacity * width * 8)
-        rows = np.empty(capacity * width, np.uint64)
-        words[collect.TW_CAPACITY], words[collect.TW_ROWS] = capacity, rows.ctypes.data
-        tops.rows.append(rows)
-    plan.run(lambda thread: (0, None))
-    return tops.docs()
-
-
-def _emit_keys(shape: Shape, names: Sequence[str], *, by_value: bool) -> int:
-    """Fill registers 0.. with key words; gives how many there are. A key with nulls has its null flag before it.
-
-    With one heap for several shapes all of them need the same words, so by value the flag is there for every key.
-    """
-    context = shape.plan.context
-    columns = columns_by_name(context)
-    plan: list[tuple[str, OrderBy, bool]] = []
-    for name, by in zip(names, context.order_by, strict=True):
-        if context.null_handling and (by_value or shape.has_nulls(name)):
-            plan.append((name, by, True))
-        plan.append((name, by, False))
-    targets = [shape.allocate() for _ in plan]
-    assert targets == list(range(len(plan))), "key words must lie side by side"
-    for target, (name, by, is_flag) in zip(targets, plan, strict=True):
-        if is_flag:
-            flags = shape.fetch_nulls(name)
-            nulls_last = by.ascending if by.nulls_last is None else by.nulls_last
-            if flags is None:
-                flags = shape.allocate()
-                shape.emit(collect.no_nulls.address, flags)
-            shape.emit(collect.key_of_nulls.address, target, flags, int(not nulls_last))
-            shape.release(flags)
-        else:
-            by_number = is_number(columns[name].data_type) and (by_value or not shape.has_dictionary(name))
-            read = shape.fetch_values(name) if by_number else shape.fetch_ids(name)
-            integral = columns[name].data_type.stored.is_integer
-            function = (collect.key_of_integers if integral else collect.key_of_floats) if by_number else collect.key_of_ids
-            shape.emit(function.address, target, read, int(not by.ascending))
-            shape.release(read)
-    return len(plan)
 
 
 class _BatchSorter:
