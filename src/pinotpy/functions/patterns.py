@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,9 @@ import re2
 from numpy.typing import NDArray
 
 from pinotpy.errors import QueryExecutionError
+from pinotpy.functions.automaton import Automaton, automaton_of
+from pinotpy.functions.regex_syntax import parse_regex
+from pinotpy.functions.required_text import required_text
 
 PATTERN_BYTES_MAX = 10_000
 _MEMORY_BYTES_MAX = 64 << 20
@@ -27,15 +30,17 @@ _MEMORY_BYTES_MAX = 64 << 20
 @dataclass(frozen=True, slots=True, eq=False)
 class Pieces:
     """Byte strings that a text must have one behind another, the first at its start and the last at its end if `anchors`
-    (kernels.text_search.ANCHOR_*) say so. `is_all`: a text with them matches, so that no regular expression is needed."""
+    (kernels.text_search.ANCHOR_*) say so. `is_all`: a text with them matches, so that no regular expression is needed. `leads`: every
+    match begins with the first."""
 
     data: NDArray[np.uint8]
     offsets: NDArray[np.int64]
     anchors: int
     is_all: bool
+    leads: bool = False
 
     @staticmethod
-    def of(parts: Sequence[str], *, start: bool, end: bool, is_all: bool, ignore_case: bool) -> Pieces | None:
+    def of(parts: Sequence[str], *, start: bool, end: bool, is_all: bool, ignore_case: bool, leads: bool = False) -> Pieces | None:
         """None if what they match in either case is not known."""
         anchors = int(start) + 2 * int(end)
         if ignore_case:
@@ -46,7 +51,7 @@ class Pieces:
         encoded = [part.encode() for part in parts]
         offsets = np.zeros(len(encoded) + 1, np.int64)
         np.cumsum([len(part) for part in encoded], out=offsets[1:])
-        return Pieces(np.frombuffer(b"".join(encoded) or b"\0", np.uint8), offsets, anchors, is_all)
+        return Pieces(np.frombuffer(b"".join(encoded) or b"\0", np.uint8), offsets, anchors, is_all, leads)
 
     def words(self) -> tuple[int, int, int, int]:
         """Addresses of bytes and offsets, number of pieces, anchors: as kernels.text_search.var_like takes them."""
@@ -72,6 +77,11 @@ class TextPattern:
         return bool(self.matches(pa.array([text], pa.string()))[0])
 
     @property
+    def automaton(self) -> Automaton | None:
+        """The pattern for kernels; None if it is left to RE2."""
+        return automaton_of(self.regex)
+
+    @property
     def num_groups(self) -> int:
         """How many groups in brackets the pattern has."""
         return int(_compiled(self.regex).groups)
@@ -86,7 +96,7 @@ class TextPattern:
 def regexp_pattern(pattern: str, *, ignore_case: bool) -> TextPattern:
     """Pattern of REGEXP_LIKE; raises QueryExecutionError (200) for what RE2 does not take."""
     # A flag group at the front holds for all that follows, up to a `(?-i)` of the pattern's own.
-    return _checked("(?i)" + pattern if ignore_case else pattern, pattern, _required_pieces(pattern, ignore_case))
+    return _checked("(?i)" + pattern if ignore_case else pattern, pattern)
 
 
 @lru_cache(maxsize=512)
@@ -111,15 +121,11 @@ def like_pattern(pattern: str, *, ignore_case: bool, escape: str = "\\") -> Text
             literal[-1] += character
             parts.append(re2.escape(character))
     flags = "(?si)" if ignore_case else "(?s)"
-    known = None if wildcards else _like_pieces(literal, ignore_case)
-    return _checked(f"{flags}\\A(?:{''.join(parts)})\\z", pattern, known)
-
-
-def _like_pieces(literal: list[str], ignore_case: bool) -> Pieces | None:
-    """Of a LIKE without _: the texts between its %. What has no % is left to RE2."""
-    if len(literal) == 1:
-        return None
-    return Pieces.of([part for part in literal if part], start=bool(literal[0]), end=bool(literal[-1]), is_all=True, ignore_case=ignore_case)
+    regex = f"{flags}\\A(?:{''.join(parts)})\\z"
+    if wildcards or len(literal) == 1:
+        return _checked(regex, pattern)
+    known = Pieces.of([part for part in literal if part], start=bool(literal[0]), end=bool(literal[-1]), is_all=True, ignore_case=ignore_case)
+    return _checked(regex, pattern, known)
 
 
 @lru_cache(maxsize=512)
@@ -129,52 +135,15 @@ def literal_pattern(text: str, *, start: bool = False, end: bool = False) -> Tex
     return _checked(regex, text, Pieces.of([text] if text else [], start=bool(start and text), end=bool(end and text), is_all=True, ignore_case=False))
 
 
-_META: Final = frozenset("\\^$.|?*+()[]{}")
-
-
-def _required_pieces(pattern: str, ignore_case: bool) -> Pieces | None:
-    """Literal texts that whatever matches a regular expression has, in their order: for patterns of literals, classes, dots, groups
-    and repetitions in a row. None for others."""
-    if "|" in pattern or "(?" in pattern or "\\Q" in pattern:
+def _required_pieces(regex: str) -> Pieces | None:
+    """What whatever matches a pattern has; None if nothing is known."""
+    tree = parse_regex(regex)
+    if tree is None:
         return None
-    parts: list[str] = []
-    run, at, plain = "", 0, True
-    while at < len(pattern):
-        character = pattern[at]
-        if character not in _META:
-            run, at = run + character, at + 1
-            continue
-        if character == "\\" and at + 1 < len(pattern) and not pattern[at + 1].isalnum() and pattern[at + 1].isascii():
-            run, at = run + pattern[at + 1], at + 2
-            continue
-        plain = False
-        if character in "?*+{":
-            run = run[:-1]  # of what is repeated nothing is required
-        parts, run = [*parts, run], ""
-        end = _skipped(pattern, at)
-        if end is None:
-            return None
-        at = end
-    parts = [part for part in [*parts, run] if part]
-    return Pieces.of(parts, start=False, end=False, is_all=plain, ignore_case=ignore_case) if parts else None
-
-
-def _skipped(pattern: str, at: int) -> int | None:
-    """Where what begins at `at`, an operator, a class or a group, ends; None if that is not plain to see."""
-    character = pattern[at]
-    if character == "\\":
-        return at + 2 if at + 1 < len(pattern) and pattern[at + 1] in "dDwWsSbBAz" else None
-    if character == "{":
-        end = pattern.find("}", at)
-        return end + 1 if end > 0 and all(inside in "0123456789," for inside in pattern[at + 1 : end]) else None
-    if character == "[":
-        end = pattern.find("]", at + 2 + pattern.startswith("^", at + 1))
-        return end + 1 if end > 0 and "[" not in pattern[at + 1 : end] and "\\" not in pattern[at:end] else None
-    if character == "(":
-        end = pattern.find(")", at)
-        inside = pattern[at + 1 : end]
-        return end + 1 if end > 0 and not set(inside) & set("([\\") else None
-    return at + 1 if character in "^$.?*+" else None
+    found = required_text(tree)
+    if not found.parts:
+        return None
+    return Pieces.of(found.parts, start=found.start, end=found.end, is_all=found.is_all, ignore_case=found.fold, leads=found.leads)
 
 
 @lru_cache(maxsize=512)
@@ -185,7 +154,7 @@ def _compiled(regex: str) -> Any:
     return re2.compile(regex, options=options)
 
 
-def _checked(regex: str, written: str, pieces: Pieces | None) -> TextPattern:
+def _checked(regex: str, written: str, pieces: Pieces | None = None) -> TextPattern:
     if len(written.encode()) > PATTERN_BYTES_MAX:
         raise QueryExecutionError(f"a pattern may have at most {PATTERN_BYTES_MAX} bytes, found {len(written.encode())}: shorten it")
     try:
@@ -194,4 +163,4 @@ def _checked(regex: str, written: str, pieces: Pieces | None) -> TextPattern:
         cause = error.args[0] if error.args else "it is malformed"
         text = cause.decode(errors="replace") if isinstance(cause, bytes) else str(cause)
         raise QueryExecutionError(f"the pattern '{written[:200]}' cannot be used: {text} (patterns are RE2: no look-around, no back-references)") from error
-    return TextPattern(regex, pieces)
+    return TextPattern(regex, _required_pieces(regex) if pieces is None else pieces)

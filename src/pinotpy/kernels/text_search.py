@@ -36,17 +36,18 @@ from pinotpy.kernels.abi import (
     mask_register,
     words,
 )
+from pinotpy.kernels.automaton import accepts
 from pinotpy.kernels.byte_words import find_bytes, fold_word, has_high_bytes, load_byte, load_word, same_bytes, same_folded, trailing_zeros
 from pinotpy.kernels.legs import A_META, A_TEST
 from pinotpy.kernels.masks import SCRATCH_MASK
 from pinotpy.kernels.views import mv_offsets, view_i64, view_u8, view_u32
 
-# What var_like tests.
+# What LIKENESS tests.
 W_PIECES: Final = 0  # address of the bytes of pieces
 W_OFFSETS: Final = 1  # address of int64[count + 1]
 W_COUNT: Final = 2
 W_ANCHORS: Final = 3  # ANCHOR_*, FOLD_*
-# What is looked for in a block; var_equals tests it alone.
+# What is looked for in a block; EQUALITY tests it alone.
 W_NEEDLE: Final = 4  # address of its bytes
 W_SIZE: Final = 5  # how many; 0: no needle, every text is tested
 W_FIRST: Final = 6  # places in the needle of the three bytes that are looked for, perhaps the same ones
@@ -56,7 +57,18 @@ W_HEAD: Final = 9  # the first eight bytes of the needle, zeros behind it
 W_HEAD_MASK: Final = 10  # ones where the head has bytes
 W_DECIDES: Final = 11  # 1: a text with the needle passes
 W_FIXED: Final = 12  # 1: where in a text the needle may be is known, so that testing a long text takes less than searching it
-SEARCH_WORDS: Final = 16
+# What MATCHING tests (automaton.py).
+W_TABLE: Final = 13  # address of its table
+W_CLASSES: Final = 14  # address of the classes of bytes
+W_STRIDE: Final = 15
+W_ENTRIES: Final = 16  # entries of the table
+W_LEADS: Final = 17  # 1: every match begins with the needle
+W_TEST: Final = 18  # EQUALITY, LIKENESS or MATCHING
+SEARCH_WORDS: Final = 24
+
+EQUALITY: Final = 0  # the text is the needle
+LIKENESS: Final = 1  # the text has the pieces one behind another
+MATCHING: Final = 2  # the automaton matches the text
 
 ANCHOR_START: Final = 1
 ANCHOR_END: Final = 2
@@ -66,7 +78,8 @@ FOLD_LETTERS: Final = 8  # … and among them are k or s, which have a third for
 _LANES: Final = 64
 # Texts longer than this on average are tested one by one if the needle's place in them is known.
 _LONG_BYTES: Final = 64
-_SAMPLES, _SAMPLE_BYTES = 16, 256
+_SAMPLES: Final = 16
+SAMPLE_BYTES: Final = 4096
 
 
 # --- places -----------------------------------------------------------------------------------------------------------
@@ -247,113 +260,106 @@ def _like(text: int, length: int, find: Any) -> Any:
     return _has_pieces(text, length, pieces, offsets, count, anchors)
 
 
+@inner
+def _passes(text: int, length: int, find: Any) -> Any:
+    if find[W_TEST] == EQUALITY:
+        return _equals(text, length, find)
+    if find[W_TEST] == LIKENESS:
+        return _like(text, length, find)
+    return accepts(text, length, find[W_TABLE], find[W_ENTRIES], find[W_CLASSES], find[W_STRIDE])
+
+
 # --- ways through texts ------------------------------------------------------------------------------------------------
 
 
-def _search_with(test: Any) -> Any:
-    @inner
-    def each(find: Any, data: int, starts: Any, first: int, out: Any) -> None:
-        for i in range(len(out)):
-            out[i] = test(data + starts[first + i], starts[first + i + 1] - starts[first + i], find)
+@inner
+def _test_each(find: Any, data: int, starts: Any, first: int, out: Any) -> None:
+    for i in range(len(out)):
+        out[i] = _passes(data + starts[first + i], starts[first + i + 1] - starts[first + i], find)
 
-    @inner
-    def search(find: Any, data: int, starts: Any, first: int, out: Any) -> None:
-        """out[i] = 1 where text first + i passes."""
-        size, high, end_of_all = find[W_SIZE], first + len(out), starts[len(starts) - 1]
-        place, stop = starts[first], starts[high] - size + 1
-        if size == 0 or (find[W_FIXED] != 0 and stop - place > _LONG_BYTES * len(out)):
-            each(find, data, starts, first, out)
-            return
-        out[:] = 0
-        fold = find[W_ANCHORS] & FOLD_CASE != 0
-        a, b, c = find[W_FIRST], find[W_SECOND], find[W_THIRD]
-        byte_a, byte_b, byte_c = view_u8(find[W_NEEDLE] + a, 1)[0], view_u8(find[W_NEEDLE] + b, 1)[0], view_u8(find[W_NEEDLE] + c, 1)[0]
-        fold_a, fold_b, fold_c = _case_bit(byte_a, fold), _case_bit(byte_b, fold), _case_bit(byte_c, fold)
-        a, b, c = a + data, b + data, c + data
-        wide_stop, text = end_of_all - size - _LANES, first
-        while place < stop:
-            place = _next_rare(place, min(stop - 1, wide_stop), a, b, c, byte_a, byte_b, byte_c, fold_a, fold_b, fold_c)
-            if place >= stop:
+
+@inner
+def _search(find: Any, data: int, starts: Any, first: int, out: Any) -> None:
+    """out[i] = 1 where text first + i passes."""
+    size, high, end_of_all = find[W_SIZE], first + len(out), starts[len(starts) - 1]
+    place, stop = starts[first], starts[high] - size + 1
+    if size == 0 or (find[W_FIXED] != 0 and stop - place > _LONG_BYTES * len(out)):
+        _test_each(find, data, starts, first, out)
+        return
+    out[:] = 0
+    fold, leads = find[W_ANCHORS] & FOLD_CASE != 0, find[W_LEADS] != 0
+    a, b, c = find[W_FIRST], find[W_SECOND], find[W_THIRD]
+    byte_a, byte_b, byte_c = view_u8(find[W_NEEDLE] + a, 1)[0], view_u8(find[W_NEEDLE] + b, 1)[0], view_u8(find[W_NEEDLE] + c, 1)[0]
+    fold_a, fold_b, fold_c = _case_bit(byte_a, fold), _case_bit(byte_b, fold), _case_bit(byte_c, fold)
+    a, b, c = a + data, b + data, c + data
+    wide_stop, text = end_of_all - size - _LANES, first
+    while place < stop:
+        place = _next_rare(place, min(stop - 1, wide_stop), a, b, c, byte_a, byte_b, byte_c, fold_a, fold_b, fold_c)
+        if place >= stop:
+            break
+        if place <= wide_stop:
+            bits = _rare_bits(a + place, b + place, c + place, byte_a, byte_b, byte_c, fold_a, fold_b, fold_c)
+            if stop - place < _LANES:
+                bits &= (uint64(1) << uint64(stop - place)) - uint64(1)
+        else:
+            bits = _few_rare_bits(min(_LANES, stop - place), a + place, b + place, c + place, byte_a, byte_b, byte_c, fold_a, fold_b, fold_c)
+        following = place + _LANES
+        while bits != 0:
+            hit = place + trailing_zeros(bits)
+            bits &= bits - uint64(1)
+            if not _has_needle(find, data + hit, end_of_all - hit, fold):
+                continue
+            text = _text_at(starts, text, high, hit)
+            end = starts[text + 1]
+            if hit + size > end:
+                continue
+            begin = hit if leads else starts[text]
+            out[text - first] = find[W_DECIDES] != 0 or _passes(data + begin, end - begin, find)
+            if end >= following:  # this text is decided
+                following = end
                 break
-            if place <= wide_stop:
-                bits = _rare_bits(a + place, b + place, c + place, byte_a, byte_b, byte_c, fold_a, fold_b, fold_c)
-                if stop - place < _LANES:
-                    bits &= (uint64(1) << uint64(stop - place)) - uint64(1)
-            else:
-                bits = _few_rare_bits(min(_LANES, stop - place), a + place, b + place, c + place, byte_a, byte_b, byte_c, fold_a, fold_b, fold_c)
-            following = place + _LANES
-            while bits != 0:
-                hit = place + trailing_zeros(bits)
-                bits &= bits - uint64(1)
-                if not _has_needle(find, data + hit, end_of_all - hit, fold):
-                    continue
-                text = _text_at(starts, text, high, hit)
-                end = starts[text + 1]
-                if hit + size > end:
-                    continue
-                out[text - first] = find[W_DECIDES] != 0 or test(data + starts[text], end - starts[text], find)
-                if end >= following:  # this text is decided
-                    following = end
-                    break
-                bits &= ~uint64(0) << uint64(end - place)
-            place = following
+            bits &= ~uint64(0) << uint64(end - place)
+        place = following
 
-    @inner
-    def scan(args: Any, state: Any, meta: Any) -> None:
-        find = words(args[A_TEST], SEARCH_WORDS)
-        n, count = state[S_NUM], state[S_SURVIVORS]
-        out = mask_register(state, SCRATCH_MASK)
-        starts, data = view_i64(meta[M_RAW_OFFSETS], meta[M_NUM_VALUES] + 1), meta[M_DATA]
-        if count < 0:
-            search(find, data, starts, state[S_BASE], out[:n])
-            return
-        positions, docs = view_u32(state[S_SCRATCH], count), view_u32(state[S_SCRATCH] + BLOCK * 4, count)
-        if meta[M_MV_OFFSETS] == 0:
-            for j in range(count):
-                doc = docs[j]
-                out[positions[j]] = test(data + starts[doc], starts[doc + 1] - starts[doc], find)
-            state[S_ENTRIES_FILTER] += count
-            return
-        offsets = mv_offsets(meta)
+
+@block_function
+def var_search(state_address: int, args_address: int) -> Any:
+    """Raw bytes pass the search whose words are at A6."""
+    state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
+    meta = words(args[A_META], META_WORDS)
+    find = words(args[A_TEST], SEARCH_WORDS)
+    n, count = state[S_NUM], state[S_SURVIVORS]
+    out = mask_register(state, SCRATCH_MASK)
+    starts, data = view_i64(meta[M_RAW_OFFSETS], meta[M_NUM_VALUES] + 1), meta[M_DATA]
+    if count < 0:
+        _search(find, data, starts, state[S_BASE], out[:n])
+        return E_OK
+    positions, docs = view_u32(state[S_SCRATCH], count), view_u32(state[S_SCRATCH] + BLOCK * 4, count)
+    if meta[M_MV_OFFSETS] == 0:
         for j in range(count):
-            low, high = int(offsets[docs[j]]), int(offsets[docs[j] + 1])
-            found = False
-            for entry in range(low, high):
-                found = found or test(data + starts[entry], starts[entry + 1] - starts[entry], find)
-            out[positions[j]] = found
-            state[S_ENTRIES_FILTER] += high - low
-
-    return search, scan
-
-
-_search_equal, _scan_equal = _search_with(_equals)
-_search_like, _scan_like = _search_with(_like)
-
-
-@block_function
-def var_equals(state_address: int, args_address: int) -> Any:
-    """Raw bytes are the needle of the search words at A6."""
-    state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
-    _scan_equal(args, state, words(args[A_META], META_WORDS))
-    return E_OK
-
-
-@block_function
-def var_like(state_address: int, args_address: int) -> Any:
-    """Raw bytes have the pieces of the search words at A6 one behind another."""
-    state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
-    _scan_like(args, state, words(args[A_META], META_WORDS))
+            doc = docs[j]
+            out[positions[j]] = _passes(data + starts[doc], starts[doc + 1] - starts[doc], find)
+        state[S_ENTRIES_FILTER] += count
+        return E_OK
+    offsets = mv_offsets(meta)
+    for j in range(count):
+        low, high = int(offsets[docs[j]]), int(offsets[docs[j] + 1])
+        found = False
+        for entry in range(low, high):
+            found = found or _passes(data + starts[entry], starts[entry + 1] - starts[entry], find)
+        out[positions[j]] = found
+        state[S_ENTRIES_FILTER] += high - low
     return E_OK
 
 
 @njit(cache=True, nogil=True)
-def flag_like(data: int, starts_address: int, find: Any, out: Any) -> int:
-    """Flags of the texts at [starts[i], starts[i + 1]) that have the pieces; gives how many.
+def flag_texts(data: int, starts_address: int, find: Any, out: Any) -> int:
+    """Flags of the texts at [starts[i], starts[i + 1]) that pass; gives how many.
 
     Args:
         data, starts_address: addresses; starts are int64[n + 1]. find: search words. out: uint8[n].
     """
-    _search_like(find, data, view_i64(starts_address, len(out) + 1), 0, out)
+    _search(find, data, view_i64(starts_address, len(out) + 1), 0, out)
     total = 0
     for i in range(len(out)):
         total += int(out[i])
@@ -361,19 +367,19 @@ def flag_like(data: int, starts_address: int, find: Any, out: Any) -> int:
 
 
 @njit(cache=True, nogil=True)
-def sample_bytes(data: int, starts_address: int, count: int, out: Any) -> None:
-    """How often every byte is there in some runs of the texts, int64[256]: tells which bytes of a needle are rare."""
+def sample_bytes(data: int, starts_address: int, count: int, out: Any) -> int:
+    """Some runs of the bytes of `count` texts into uint8 out[SAMPLE_BYTES]; gives how many bytes."""
     starts = view_i64(starts_address, count + 1)
     low, total = starts[0], starts[count] - starts[0]
-    size = min(_SAMPLE_BYTES, total)
+    size = min(SAMPLE_BYTES // _SAMPLES, total)
     for sample in range(_SAMPLES):
         run = view_u8(data + low + (total - size) * sample // (_SAMPLES - 1), size)
-        for i in range(size):
-            out[run[i]] += 1
+        out[sample * size : (sample + 1) * size] = run
+    return int(_SAMPLES * size)
 
 
 def warm() -> None:
     """Compile, or load from the cache, what queries call from Python."""
-    zeros, counts = np.zeros(2, np.int64), np.zeros(256, np.int64)
-    flag_like(zeros.ctypes.data, zeros.ctypes.data, np.zeros(SEARCH_WORDS, np.int64), np.zeros(1, np.uint8))
-    sample_bytes(zeros.ctypes.data, zeros.ctypes.data, 1, counts)
+    zeros, sample = np.zeros(2, np.int64), np.zeros(SAMPLE_BYTES, np.uint8)
+    flag_texts(zeros.ctypes.data, zeros.ctypes.data, np.zeros(SEARCH_WORDS, np.int64), np.zeros(1, np.uint8))
+    sample_bytes(zeros.ctypes.data, zeros.ctypes.data, 1, sample)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from pinotpy.functions.patterns import Pieces, like_pattern, literal_pattern
 from pinotpy.kernels import text_search
-from pinotpy.query.filter.text_needle import TextNeedle, byte_counts_of, likeness
+from pinotpy.query.filter.text_needle import TextNeedle, likeness, sample_of
 
 Texts = list[bytes]
 
@@ -32,11 +32,11 @@ def laid_out(texts: Texts) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     return data, np.concatenate([[0], np.cumsum([len(text) for text in texts])]).astype(np.int64)
 
 
-def flags(texts: Texts, needle: Callable[[NDArray[np.int64]], TextNeedle]) -> list[bool]:
+def flags(texts: Texts, needle: Callable[[bytes], TextNeedle]) -> list[bool]:
     data, starts = laid_out(texts)
-    search = needle(byte_counts_of(data.ctypes.data, starts.ctypes.data, len(texts)))
+    search = needle(sample_of(data.ctypes.data, starts.ctypes.data, len(texts)))
     out = np.full(len(texts), 7, np.uint8)
-    total = text_search.flag_like(data.ctypes.data, starts.ctypes.data, search.words, out)
+    total = text_search.flag_texts(data.ctypes.data, starts.ctypes.data, search.words, out)
     assert total == int(out.sum())
     return out.astype(bool).tolist()
 
@@ -70,10 +70,10 @@ def test_one_piece_is_found_where_python_finds_it(seed: int) -> None:
     texts = random_texts(seed)
     for needle in needles_of(texts, seed):
         if needle:
-            assert flags(texts, lambda counts, n=needle: likeness(pieces_of(n), counts)) == [needle in text for text in texts]  # type: ignore[misc]
-            begins = flags(texts, lambda counts, n=needle: likeness(pieces_of(n, start=True), counts))  # type: ignore[misc]
+            assert flags(texts, lambda sample, n=needle: likeness(pieces_of(n), sample)) == [needle in text for text in texts]  # type: ignore[misc]
+            begins = flags(texts, lambda sample, n=needle: likeness(pieces_of(n, start=True), sample))  # type: ignore[misc]
             assert begins == [text.startswith(needle) for text in texts]
-            ends = flags(texts, lambda counts, n=needle: likeness(pieces_of(n, end=True), counts))  # type: ignore[misc]
+            ends = flags(texts, lambda sample, n=needle: likeness(pieces_of(n, end=True), sample))  # type: ignore[misc]
             assert ends == [text.endswith(needle) for text in texts]
 
 
@@ -92,20 +92,20 @@ def test_pieces_follow_one_another(seed: int) -> None:
                 at += len(part)
             return True
 
-        assert flags(texts, lambda counts, p=parts: likeness(pieces_of(*p), counts)) == list(map(has_all, texts))  # type: ignore[misc]
+        assert flags(texts, lambda sample, p=parts: likeness(pieces_of(*p), sample)) == list(map(has_all, texts))  # type: ignore[misc]
 
 
 def test_a_needle_across_two_texts_is_no_hit() -> None:
     texts = [b"xxab", b"cdyy", b"", b"ab", b"", b"cd", b"abcd", b"abc", b"d"]
-    assert flags(texts, lambda counts: likeness(pieces_of(b"abcd"), counts)) == [text == b"abcd" for text in texts]
-    assert flags(texts, lambda counts: likeness(pieces_of(b"xxabcdyy"), counts)) == [False] * len(texts)
+    assert flags(texts, lambda sample: likeness(pieces_of(b"abcd"), sample)) == [text == b"abcd" for text in texts]
+    assert flags(texts, lambda sample: likeness(pieces_of(b"xxabcdyy"), sample)) == [False] * len(texts)
 
 
 @pytest.mark.parametrize("texts", [[b""], [b""] * 300, [b"a"], [b"a" * 100_000], [b"", b"a" * 64, b""], [b"ab"] * 5000])
 @pytest.mark.parametrize("needle", [b"", b"a", b"aa", b"b", b"a" * 64, b"a" * 100_000, b"a" * 99_999 + b"b", b"ba"])
 def test_hostile_texts_and_needles(texts: Texts, needle: bytes) -> None:
     pieces = pieces_of(needle) if needle else pieces_of()
-    assert flags(texts, lambda counts: likeness(pieces, counts)) == [needle in text for text in texts]
+    assert flags(texts, lambda sample: likeness(pieces, sample)) == [needle in text for text in texts]
 
 
 @pytest.mark.parametrize("pattern", ["%AbC%", "k%", "%ss", "%kelvin%", "%a%S%", "sk%", "%kks%", "%7é%", "abc%def"])
@@ -118,7 +118,7 @@ def test_either_case_is_what_re2_says(pattern: str) -> None:
         assert not pattern.isascii()
         return
     pieces = wanted.pieces
-    assert flags([text.encode() for text in texts], lambda counts: likeness(pieces, counts)) == [wanted.matches_one(text) for text in texts]
+    assert flags([text.encode() for text in texts], lambda sample: likeness(pieces, sample)) == [wanted.matches_one(text) for text in texts]
 
 
 def test_literal_patterns_take_every_character_as_it_is() -> None:
@@ -131,5 +131,5 @@ def test_literal_patterns_take_every_character_as_it_is() -> None:
             assert pattern.pieces is not None
             for value in (text, "x" + text, text + "x", "x" + text + "x", "axb", "", "x", text * 2):
                 assert pattern.matches_one(value) == passes(value)  # type: ignore[no-untyped-call]
-                found = flags([value.encode()], lambda counts, p=pattern.pieces: likeness(p, counts))  # type: ignore[misc]
+                found = flags([value.encode()], lambda sample, p=pattern.pieces: likeness(p, sample))  # type: ignore[misc]
                 assert found == [passes(value)]  # type: ignore[no-untyped-call]

@@ -22,7 +22,7 @@ from pinotpy.query.filter.json_match import matching_docs as json_matches
 from pinotpy.query.filter.json_query import parse_json_query
 from pinotpy.query.filter.pruning import BY_MIN_MAX, NOT_PRUNED, excluded_by
 from pinotpy.query.filter.text_match import matching_docs
-from pinotpy.query.filter.text_needle import TextNeedle, byte_counts, equality, likeness
+from pinotpy.query.filter.text_needle import TextNeedle, equality, needle_of, text_sample
 from pinotpy.query.filter.texts import dictionary_matches, raw_matches
 from pinotpy.query.predicate import FixedMembers, FixedRange, JsonSearch, Leg, Nothing, NullTest, Test, TextSearch, TextTest, VarMembers, VarRange
 from pinotpy.query.segment_set import ColumnRanges, ColumnRows
@@ -39,6 +39,7 @@ _RUNS_OF_BYTES_MAX: Final = 16
 _RUN_IDS_MAX: Final = 1 << 16
 # A leg reads about this much per doc, in terms of one id range: decides the order of legs.
 _COST_IDS, _COST_RAW, _COST_TABLE, _COST_BITS, _COST_SET, _COST_MULTI_VALUE, _COST_STRINGS = 1.0, 1.5, 2.0, 4.0, 16.0, 8.0, 16.0
+_COST_PATTERN: Final = 64.0
 # From so many segments on the smallest and largest text of each is looked at before its dictionary.
 _BY_RANGES_MIN: Final = 32
 # Tests of a range, as kernels/planning.py wants them.
@@ -407,7 +408,7 @@ def _on_raw_values(resolved: ResolvedLeg, metas: ColumnMetas, words: Words, raw:
     elif isinstance(test, VarRange):
         resolved.cost = _COST_STRINGS
         if test.end == test.low + b"\0":  # the successor of `low`: nothing but it is in between
-            _search(resolved, raw, text_search.var_equals.address, equality(test.low, byte_counts(words[raw[0]])))
+            _search(resolved, raw, equality(test.low, text_sample(words[raw[0]])))
         else:
             low, end = _bytes(test.low or b"\0"), _bytes(test.end or b"\0")
             resolved.keep_alive += [low, end]
@@ -423,10 +424,9 @@ def _on_raw_values(resolved: ResolvedLeg, metas: ColumnMetas, words: Words, raw:
         column = metas.column(resolved.leg.column)
         if column.data_type.stored is not StoredType.VAR:
             raise QueryExecutionError(f"a pattern needs text: column '{column.name}' is {column.data_type} without dictionary; cast it to STRING")
-        pieces = test.pattern.pieces
-        if pieces is not None and pieces.is_all:
-            _search(resolved, raw, text_search.var_like.address, likeness(pieces, byte_counts(words[raw[0]])))
-            resolved.cost = _COST_STRINGS
+        needle = needle_of(test.pattern, text_sample(words[raw[0]]))
+        if needle is not None:
+            _search(resolved, raw, needle)
         else:
             resolved.computed[raw] = True
             resolved.function[raw], resolved.flags[raw] = filters.doc_flags.address, abi.I_LEG
@@ -438,9 +438,10 @@ def _on_raw_values(resolved: ResolvedLeg, metas: ColumnMetas, words: Words, raw:
         resolved.mode[raw[_inside(test, ranges)]] = LEG_ALWAYS
 
 
-def _search(resolved: ResolvedLeg, raw: Words, function: int, search: TextNeedle) -> None:
-    resolved.keep_alive.append(search)
-    resolved.function[raw], resolved.tests[raw, 0] = function, search.address
+def _search(resolved: ResolvedLeg, raw: Words, needle: TextNeedle) -> None:
+    resolved.keep_alive.append(needle)
+    resolved.function[raw], resolved.tests[raw, 0] = text_search.var_search.address, needle.address
+    resolved.cost = _COST_PATTERN if needle.words[text_search.W_TEST] == text_search.MATCHING else _COST_STRINGS
 
 
 def _outside(test: VarRange, ranges: ColumnRanges) -> Flags:

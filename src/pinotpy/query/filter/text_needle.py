@@ -9,11 +9,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pinotpy.functions.patterns import Pieces
+from pinotpy.functions.automaton import Automaton
+from pinotpy.functions.patterns import Pieces, TextPattern
 from pinotpy.kernels import abi
 from pinotpy.kernels import text_search as kernels
 
-Counts = NDArray[np.int64]
 # Rare bytes are sought in so many bytes of a piece, and no more of it are looked for.
 _NEEDLE_MAX: Final = 64
 
@@ -30,55 +30,85 @@ class TextNeedle:
         return int(self.words.ctypes.data)
 
 
-def byte_counts(meta: NDArray[np.int64]) -> Counts:
-    """How often every byte is there in samples of a raw column, int64[256], one more for each.
+def text_sample(meta: NDArray[np.int64]) -> bytes:
+    """Some of the bytes of a raw column, to tell what is rare in it.
 
     Args:
-        meta: of a column of one segment (abi.M_*), in place.
+        meta: of the column in one segment (abi.M_*), in place.
     """
-    return byte_counts_of(int(meta[abi.M_DATA]), int(meta[abi.M_RAW_OFFSETS]), int(meta[abi.M_NUM_VALUES]))
+    return sample_of(int(meta[abi.M_DATA]), int(meta[abi.M_RAW_OFFSETS]), int(meta[abi.M_NUM_VALUES]))
 
 
-def byte_counts_of(data: int, starts: int, count: int) -> Counts:
+def sample_of(data: int, starts: int, count: int) -> bytes:
     """The same of `count` texts at two addresses: of their bytes and of their int64 offsets."""
-    counts = np.ones(256, np.int64)
-    if count:
-        kernels.sample_bytes(data, starts, count, counts)
-    return counts
+    if not count:
+        return b""
+    sample = np.empty(kernels.SAMPLE_BYTES, np.uint8)
+    return sample[: kernels.sample_bytes(data, starts, count, sample)].tobytes()
 
 
-def equality(value: bytes, counts: Counts) -> TextNeedle:
+def equality(value: bytes, sample: bytes) -> TextNeedle:
     """The search for texts that are `value`."""
     words = np.zeros(kernels.SEARCH_WORDS, np.int64)
-    kept = _enter_needle(words, value, _rarest(value[:_NEEDLE_MAX], counts))
-    words[kernels.W_DECIDES], words[kernels.W_FIXED] = 0, 1
+    kept = _enter_needle(words, value, _rarest(value[:_NEEDLE_MAX], _counts(sample)))
+    words[kernels.W_TEST], words[kernels.W_FIXED] = kernels.EQUALITY, 1
     return TextNeedle(words, [kept])
 
 
-def likeness(pieces: Pieces, counts: Counts) -> TextNeedle:
+def likeness(pieces: Pieces, sample: bytes) -> TextNeedle:
     """The search for texts that have the pieces."""
     words = np.zeros(kernels.SEARCH_WORDS, np.int64)
+    kept = _enter_pieces(words, pieces, sample)
     words[: kernels.W_ANCHORS + 1] = pieces.words()
+    words[kernels.W_TEST] = kernels.LIKENESS
+    is_single = len(pieces.offsets) == 2 and int(words[kernels.W_SIZE]) == len(pieces.data)
+    words[kernels.W_DECIDES] = int(pieces.is_all and is_single and not words[kernels.W_FIXED])
+    return TextNeedle(words, kept)
+
+
+def matching(automaton: Automaton, pieces: Pieces | None, sample: bytes) -> TextNeedle:
+    """The search for texts that an automaton matches, which have the pieces."""
+    words = np.zeros(kernels.SEARCH_WORDS, np.int64)
+    kept: list[Any] = [automaton]
+    if pieces is not None:
+        kept += _enter_pieces(words, pieces, sample)
+    words[kernels.W_TEST] = kernels.MATCHING
+    words[kernels.W_TABLE], words[kernels.W_CLASSES] = automaton.table.ctypes.data, automaton.classes.ctypes.data
+    words[kernels.W_STRIDE], words[kernels.W_ENTRIES] = automaton.stride, len(automaton.table)
+    return TextNeedle(words, kept)
+
+
+def needle_of(pattern: TextPattern, sample: bytes) -> TextNeedle | None:
+    """The search for texts that a pattern matches; None if only RE2 can tell."""
+    if pattern.pieces is not None and pattern.pieces.is_all:
+        return likeness(pattern.pieces, sample)
+    return None if pattern.automaton is None else matching(pattern.automaton, pattern.pieces, sample)
+
+
+def _enter_pieces(words: NDArray[np.int64], pieces: Pieces, sample: bytes) -> list[Any]:
+    """The rarest piece as the needle, and how it stands in a text; gives what is to be kept."""
     fold, letters = pieces.anchors & kernels.FOLD_CASE, pieces.anchors & kernels.FOLD_LETTERS
     if fold:
-        counts = counts.copy()
-        counts[0x61:0x7B] += counts[0x41:0x5B]
-    data, best = pieces.data.tobytes(), None
+        sample = sample.lower()
+    counts, data = _counts(sample), pieces.data.tobytes()
+    found: list[tuple[float, int, bytes, _Rare]] = []
     for first, end in zip(pieces.offsets[:-1].tolist(), pieces.offsets[1:].tolist(), strict=True):
-        piece = data[first:end]
         # Letters with a form beyond ASCII are not looked for.
-        for run in piece.replace(b"s", b"k").split(b"k") if letters else [piece]:
+        runs = data[first:end].replace(b"s", b"k").split(b"k") if letters else [data[first:end]]
+        place = first
+        for run in runs:
             if run:
-                found = run[:_NEEDLE_MAX], _rarest(run[:_NEEDLE_MAX], counts)
-                if best is None or found[1].share < best[1].share:
-                    best = found
-    kept: list[Any] = [pieces]
-    if best is not None:
-        kept.append(_enter_needle(words, *best))
-        is_anchored = pieces.anchors & (kernels.ANCHOR_START | kernels.ANCHOR_END) != 0
-        words[kernels.W_FIXED] = int(is_anchored)
-        words[kernels.W_DECIDES] = int(pieces.is_all and len(pieces.offsets) == 2 and not is_anchored and best[0] == data[: pieces.offsets[1]])
-    return TextNeedle(words, kept)
+                needle = run[:_NEEDLE_MAX]
+                rare = _rarest(needle, counts)
+                found.append((sample.count(needle) + rare.share, place, needle, rare))
+            place += len(run) + 1
+    if not found:
+        return [pieces]
+    _, place, needle, rare = min(found, key=lambda one: one[0])
+    words[kernels.W_ANCHORS] = fold | letters
+    words[kernels.W_FIXED] = int(pieces.anchors & (kernels.ANCHOR_START | kernels.ANCHOR_END) != 0)
+    words[kernels.W_LEADS] = int(pieces.leads and place == 0)
+    return [pieces, _enter_needle(words, needle, rare)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +119,13 @@ class _Rare:
     share: float
 
 
-def _rarest(needle: bytes, counts: Counts) -> _Rare:
+def _counts(sample: bytes) -> NDArray[np.int64]:
+    """How often every byte is in the sample, one more for each, int64[256]."""
+    counts: NDArray[np.int64] = np.bincount(np.frombuffer(sample, np.uint8), minlength=256) + 1
+    return counts
+
+
+def _rarest(needle: bytes, counts: NDArray[np.int64]) -> _Rare:
     total = int(counts.sum())
     places = sorted(range(len(needle)), key=lambda place: int(counts[needle[place]]))[:3]
     share = 1.0
@@ -103,7 +139,6 @@ def _enter_needle(words: NDArray[np.int64], needle: bytes, rare: _Rare) -> NDArr
     data = np.frombuffer(needle or b"\0", np.uint8)
     words[kernels.W_NEEDLE], words[kernels.W_SIZE] = data.ctypes.data, len(needle)
     words[kernels.W_FIRST], words[kernels.W_SECOND], words[kernels.W_THIRD] = rare.places
-    head = needle[:8].ljust(8, b"\0")
-    words[kernels.W_HEAD] = np.frombuffer(head, np.int64)[0]
+    words[kernels.W_HEAD] = np.frombuffer(needle[:8].ljust(8, b"\0"), np.int64)[0]
     words[kernels.W_HEAD_MASK] = np.frombuffer((b"\xff" * len(needle[:8])).ljust(8, b"\0"), np.int64)[0]
     return data

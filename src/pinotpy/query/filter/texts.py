@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType, StoredType
 from pinotpy.functions.patterns import TextPattern
-from pinotpy.kernels.text_search import flag_like
+from pinotpy.kernels.text_search import flag_texts
 from pinotpy.pql.literals import java_double_text
 from pinotpy.query.control import QueryControl
-from pinotpy.query.filter.text_needle import byte_counts_of, likeness
+from pinotpy.query.filter.text_needle import likeness, needle_of, sample_of
 from pinotpy.segment.data_source import Column
 
 _BATCH: Final = 1 << 16
@@ -68,25 +68,28 @@ def raw_matches(column: Column, pattern: TextPattern, control: QueryControl, low
 
 
 def text_flags(texts: pa.Array, pattern: TextPattern) -> NDArray[np.uint8]:
-    """1 where a text matches, uint8[len(texts)]: the regular expression sees only texts that have what every match has.
+    """1 where a text matches, uint8[len(texts)]: by kernels, or by RE2, which sees only texts that have what every match has.
 
     Args:
         texts: large_string without nulls, in place.
     """
-    pieces = pattern.pieces
     _, offsets, body = texts.buffers()
-    if pieces is None or body is None or not len(texts) or not pa.types.is_large_string(texts.type):
+    if body is None or not len(texts) or not pa.types.is_large_string(texts.type):
         return pattern.matches(texts).view(np.uint8)
-    found = np.empty(len(texts), np.uint8)
-    starts = offsets.address + texts.offset * 8
-    search = likeness(pieces, byte_counts_of(body.address, starts, len(texts)))
-    count = flag_like(body.address, starts, search.words, found)
-    if pieces.is_all or count == 0:
+    starts, found = offsets.address + texts.offset * 8, np.empty(len(texts), np.uint8)
+    sample = sample_of(body.address, starts, len(texts))
+    needle = needle_of(pattern, sample)
+    if needle is not None:
+        flag_texts(body.address, starts, needle.words, found)
         return found
+    if pattern.pieces is None:
+        return pattern.matches(texts).view(np.uint8)
+    count = flag_texts(body.address, starts, likeness(pattern.pieces, sample).words, found)
     if count > len(texts) * _PREFILTERED_MAX:
         return pattern.matches(texts).view(np.uint8)
-    at = np.flatnonzero(found)
-    found[at] = pattern.matches(texts.take(pa.array(at)))
+    if count:
+        at = np.flatnonzero(found)
+        found[at] = pattern.matches(texts.take(pa.array(at)))
     return found
 
 
