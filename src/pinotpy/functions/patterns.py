@@ -19,7 +19,6 @@ import re2
 from numpy.typing import NDArray
 
 from pinotpy.errors import QueryExecutionError
-from pinotpy.functions.automaton import Automaton, automaton_of
 from pinotpy.functions.regex_syntax import parse_regex
 from pinotpy.functions.required_text import required_text
 
@@ -75,11 +74,6 @@ class TextPattern:
 
     def matches_one(self, text: str) -> bool:
         return bool(self.matches(pa.array([text], pa.string()))[0])
-
-    @property
-    def automaton(self) -> Automaton | None:
-        """The pattern for kernels; None if it is left to RE2."""
-        return automaton_of(self.regex)
 
     @property
     def num_groups(self) -> int:

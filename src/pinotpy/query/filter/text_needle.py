@@ -9,10 +9,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pinotpy.functions.automaton import Automaton
 from pinotpy.functions.patterns import Pieces, TextPattern
 from pinotpy.kernels import abi
 from pinotpy.kernels import text_search as kernels
+from pinotpy.query.filter.automaton import Automaton, automaton_of
 
 # Rare bytes are sought in so many bytes of a piece, and no more of it are looked for.
 _NEEDLE_MAX: Final = 64
@@ -82,7 +82,8 @@ def needle_of(pattern: TextPattern, sample: bytes) -> TextNeedle | None:
     """The search for texts that a pattern matches; None if only RE2 can tell."""
     if pattern.pieces is not None and pattern.pieces.is_all:
         return likeness(pattern.pieces, sample)
-    return None if pattern.automaton is None else matching(pattern.automaton, pattern.pieces, sample)
+    automaton = automaton_of(pattern.regex)
+    return None if automaton is None else matching(automaton, pattern.pieces, sample)
 
 
 def _enter_pieces(words: NDArray[np.int64], pieces: Pieces, sample: bytes) -> list[Any]:

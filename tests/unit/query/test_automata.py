@@ -11,11 +11,11 @@ import pyarrow.compute as pc
 import pytest
 
 from pinotpy.errors import QueryExecutionError
-from pinotpy.functions.automaton import POSITIONS_MAX, STATES_MAX, automaton_of
 from pinotpy.functions.patterns import like_pattern, regexp_pattern
 from pinotpy.functions.regex_syntax import parse_regex
 from pinotpy.functions.required_text import required_text
 from pinotpy.kernels import text_search
+from pinotpy.query.filter.automaton import POSITIONS_MAX, STATES_MAX, automaton_of
 from pinotpy.query.filter.text_needle import matching
 from pinotpy.query.filter.texts import text_flags
 
@@ -94,11 +94,12 @@ def test_random_patterns_select_what_re2_selects(seed: int) -> None:
         wanted = pc.match_substring_regex(texts, pattern.regex).to_numpy(zero_copy_only=False)
         assert np.array_equal(text_flags(texts, pattern).view(np.bool_), wanted), pattern.regex
         num_tried, num_required = num_tried + 1, num_required + (pattern.pieces is not None)
-        if pattern.automaton is not None:
+        automaton = automaton_of(pattern.regex)
+        if automaton is not None:
             num_automata += 1
             out = np.empty(len(texts), np.uint8)
             _, offsets, body = texts.buffers()
-            text_search.flag_texts(body.address, offsets.address, matching(pattern.automaton, None, b"").words, out)
+            text_search.flag_texts(body.address, offsets.address, matching(automaton, None, b"").words, out)
             assert np.array_equal(out.view(np.bool_), wanted), pattern.regex
     assert num_tried > 120 and num_automata > 70 and num_required > 30
 
@@ -132,7 +133,7 @@ def test_required_texts(pattern: str, parts: tuple[str, ...], leads: bool, is_al
 @pytest.mark.parametrize("pattern", [r"a\bb", "(?m)^a", "(?i)é", r"\pL", "(^a)+", "a^b", "[a-z]{600}", f"(a|b)*a(a|b){{{STATES_MAX.bit_length() + 1}}}b"])
 def test_what_automata_do_not_follow_is_left_to_re2(pattern: str) -> None:
     checked = regexp_pattern(pattern, ignore_case=False)
-    assert checked.automaton is None
+    assert automaton_of(checked.regex) is None
     texts = pa.array(["ab", "a b", "x\na", "É", "é", "a" * 700, "aab" * 9, ""], pa.large_string())
     assert text_flags(texts, checked).astype(bool).tolist() == pc.match_substring_regex(texts, pattern).to_pylist()
 
@@ -148,5 +149,5 @@ def test_like_with_single_characters_is_an_automaton() -> None:
     for written in ("a_c", "%a_c", "a_%", "_bc", "a\\%c", "a__c", "abc"):
         for ignore_case in (False, True):
             pattern = like_pattern(written, ignore_case=ignore_case)
-            assert pattern.automaton is not None
+            assert automaton_of(pattern.regex) is not None
             assert text_flags(texts, pattern).astype(bool).tolist() == pc.match_substring_regex(texts, pattern.regex).to_pylist()
