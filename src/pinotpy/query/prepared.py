@@ -5,7 +5,7 @@ Two queries have the same shape when only literals of their filters differ. The 
 read and how; what is done with the selected docs does not depend on it. So an operator emits its instructions over a plan
 of *all* segments of the set, one unit each, and a query takes the rows of its own units:
 
-    ready = prepare(plan, _make)            # _make(plan of all segments) -> anything; emits into plan.shapes(…)
+    ready = prepare(plan, _make, calls_of)  # _make(plan of all segments) -> anything; emits into plan.shapes(…)
     numbers = ready.bind(plan)              # instructions into this query's plan; unit → number in `ready.plan`
     run = plan.run(make_context)
 
@@ -15,7 +15,7 @@ SegmentSet, at most PREPARED_MAX of them and PREPARED_BYTES_MAX bytes, and go wi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Generic, TypeVar
 
@@ -24,13 +24,14 @@ from numpy.typing import NDArray
 
 from pinotpy.data_types import StoredType
 from pinotpy.kernels import abi
-from pinotpy.pql.ast import Identifier, Literal, Star
+from pinotpy.pql.ast import Call, Expression
 from pinotpy.query.columns import ColumnMetas
 from pinotpy.query.context import ColumnRef, QueryContext
 from pinotpy.query.control import QueryControl
 from pinotpy.query.operators.registers import hashes_in_place
 from pinotpy.query.partial import Statistics
 from pinotpy.query.plan import ScanPlan, Sections
+from pinotpy.query.result_types import columns_in
 from pinotpy.query.segment_set import SegmentSet
 
 PREPARED_MAX: Final = 64
@@ -69,8 +70,11 @@ class Prepared(Generic[T]):
         return numbers
 
 
-def prepare(plan: ScanPlan, make: Callable[[ScanPlan], T]) -> Prepared[T] | None:
+def prepare(plan: ScanPlan, make: Callable[[ScanPlan], T], calls_of: Callable[[ScanPlan], Sequence[Expression]]) -> Prepared[T] | None:
     """The prepared shape of a plan's query; None for a query that cannot share its instructions with others.
+
+    Args:
+        calls_of: expressions of a plan's query that the scan cannot compute; their values are the query's own.
 
     Raises: what `make` raises.
     """
@@ -79,23 +83,30 @@ def prepare(plan: ScanPlan, make: Callable[[ScanPlan], T]) -> Prepared[T] | None
     kept: dict[Any, Prepared[T] | None] = whole.prepared
     if key in kept:
         return kept[key]
-    made = _prepared(context, whole, make) if whole and is_shared(context, whole) else None
+    if _has_calls(context) and key not in whole.asked:
+        # Literals of expressions are part of the shape: one that is asked once only is not worth all segments.
+        whole.asked = frozenset([key]) if len(whole.asked) >= PREPARED_MAX else whole.asked | {key}
+        return None
+    made = _prepared(context, whole, make, calls_of) if whole and is_shared(context, whole) else None
     size = sum(one.size_bytes for one in [*kept.values(), made] if one is not None)
     # A new dict, so that threads that read the old one are not disturbed.
     whole.prepared = {key: made} if size > PREPARED_BYTES_MAX or len(kept) >= PREPARED_MAX else {**kept, key: made}
     return made
 
 
+def _has_calls(context: QueryContext) -> bool:
+    return any(isinstance(one, Call) for aggregation in context.aggregations for one in aggregation.args) or any(
+        isinstance(key, Call) for key in context.group_by
+    )
+
+
 def is_shared(context: QueryContext, segments: SegmentSet) -> bool:
-    """Whether all that the query reads after its filter are columns that lie in the segments as kernels read them."""
-    for aggregation in context.aggregations:
-        if aggregation.filter is not None or not all(isinstance(arg, Identifier | Star | Literal) for arg in aggregation.args):
-            return False
-    if not all(isinstance(key, Identifier) for key in context.group_by):
+    """Whether all columns that the query reads after its filter lie in the segments as kernels read them."""
+    if any(aggregation.filter is not None for aggregation in context.aggregations):
         return False
-    by_id, hashed = {key.name for key in context.group_by if isinstance(key, Identifier)}, set[str]()
+    by_id, hashed = {name for key in context.group_by for name in columns_in(key)}, set[str]()
     for aggregation in context.aggregations:
-        (hashed if hashes_in_place(aggregation, context) else by_id).update(arg.name for arg in aggregation.args if isinstance(arg, Identifier))
+        (hashed if hashes_in_place(aggregation, context) else by_id).update(name for arg in aggregation.args for name in columns_in(arg))
     read = [column for column in context.columns if column.name in by_id | hashed]
     return all(_is_read_in_place(column, segments, needs_ids=column.name in by_id) for column in read)
 
@@ -111,7 +122,9 @@ def _is_read_in_place(column: ColumnRef, segments: SegmentSet, *, needs_ids: boo
     return bool(has_ids.all()) if needs_ids else bool((has_ids | (rows.metas[:, abi.M_RAW_OFFSETS] != 0)).all())
 
 
-def _prepared(context: QueryContext, segments: SegmentSet, make: Callable[[ScanPlan], T]) -> Prepared[T]:
+def _prepared(
+    context: QueryContext, segments: SegmentSet, make: Callable[[ScanPlan], T], calls_of: Callable[[ScanPlan], Sequence[Expression]]
+) -> Prepared[T] | None:
     units = np.zeros((len(segments), abi.UNIT_WORDS), np.int64)
     units[:, abi.U_SEGMENT] = np.arange(len(segments))
     units[:, abi.U_HIGH] = segments.docs
@@ -126,6 +139,8 @@ def _prepared(context: QueryContext, segments: SegmentSet, make: Callable[[ScanP
         statistics=Statistics(),
         emit_filter=_no_filter,
     )
+    if calls_of(plan):
+        return None
     made = make(plan)
     sections = plan.take_sections()
     return Prepared(plan, made, sections, sum(part.size_bytes for _, part in sections))

@@ -58,6 +58,7 @@ class SegmentSet(Sequence[Segment]):
         self._occupied: SegmentSet | None = None
         # Shapes of queries over this set (prepared.py).
         self.prepared: dict[Any, Any] = {}
+        self.asked: frozenset[Any] = frozenset()
         if previous is not None:
             self._take_over(previous)
 
@@ -149,7 +150,7 @@ class SegmentSet(Sequence[Segment]):
         part.docs = self.docs[rows]
         part.total_docs = int(part.docs.sum())
         part._whole, part._columns, part._has, part._partitionings, part._occupied = (self, rows), {}, {}, {}, None
-        part._ranges, part.prepared = {}, {}
+        part._ranges, part.prepared, part.asked = {}, {}, frozenset()
         return part
 
     def _bound(self) -> None:

@@ -15,7 +15,7 @@ from pinotpy.kernels.result_context import ResultContext
 from pinotpy.pql.ast import Identifier
 from pinotpy.query.narrow import narrow
 from pinotpy.query.operators.collect import arena_rows, collect_states
-from pinotpy.query.operators.computed_columns import with_computed_columns
+from pinotpy.query.operators.computed_columns import calls_of, with_computed_columns
 from pinotpy.query.operators.distributions import united_dictionaries
 from pinotpy.query.operators.emit import NO_REGISTER, emit_distribution_frame, emit_updates
 from pinotpy.query.operators.layout import AggregationLayout, Layout, make_layout, projected_columns, state_columns, values_bound
@@ -32,7 +32,7 @@ _UNITED_VALUES_MIN: Final = 1 << 16
 
 def run_aggregation(plan: ScanPlan) -> PartialResult:
     """One row of states; no rows if nothing matched. Raises what functions and limits raise."""
-    ready = prepare(plan, _make)
+    ready = prepare(plan, _make, calls_of)
     layout = make_layout(plan) if ready is None else ready.made.layout
     if plan.match_all and plan.segments:
         states = from_metadata(plan, layout) or _from_dictionaries(plan, layout)

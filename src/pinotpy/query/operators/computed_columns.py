@@ -57,13 +57,9 @@ def with_computed_columns(plan: ScanPlan) -> ScanPlan:
 
     Raises: what evaluating expressions raises.
     """
-    context = plan.context
     if not plan.segments or plan.pre_aggregated:
         return plan  # records of star-trees answer no expressions, and have no values to compute with
-    keys = [key for key in context.group_by if isinstance(key, Literal) or _is_computed(plan, key)]
-    arguments = [a for a in context.aggregations if a.args and _is_computed(plan, a.args[0]) and not _needs_no_ids(a, context)]
-    calls: dict[Expression, None] = dict.fromkeys(key for key in keys if not _is_key_of_blocks(plan, key))
-    calls |= dict.fromkeys(a.args[0] for a in arguments if not _is_argument_of_blocks(plan, a))
+    context, calls = plan.context, calls_of(plan)
     if not calls:
         return plan
     names = {call: f"$expression{i}" for i, call in enumerate(calls)}
@@ -100,6 +96,16 @@ def with_computed_columns(plan: ScanPlan) -> ScanPlan:
             if name not in columns:  # a segment of which nothing is read
                 columns[name] = _made(plan, name, types[call], segment.num_docs, [], np.zeros(0, np.int64))
     return replace(_rewritten(plan, names, types, added), numbered=numbered)
+
+
+def calls_of(plan: ScanPlan) -> list[Expression]:
+    """The expressions that the plan's query groups or aggregates by and that the scan cannot compute itself, each once."""
+    context = plan.context
+    keys = [key for key in context.group_by if isinstance(key, Literal) or _is_computed(plan, key)]
+    arguments = [a for a in context.aggregations if a.args and _is_computed(plan, a.args[0]) and not _needs_no_ids(a, context)]
+    calls: dict[Expression, None] = dict.fromkeys(key for key in keys if not _is_key_of_blocks(plan, key))
+    calls |= dict.fromkeys(a.args[0] for a in arguments if not _is_argument_of_blocks(plan, a))
+    return list(calls)
 
 
 def _is_computed(plan: ScanPlan, expression: Expression) -> bool:

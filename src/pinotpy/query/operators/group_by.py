@@ -17,7 +17,7 @@ from pinotpy.kernels.result_context import ResultContext
 from pinotpy.pql.ast import Identifier
 from pinotpy.query.combine import limit_groups
 from pinotpy.query.operators.collect import ArenaRows, arena_rows, collect_states, decode, key_array
-from pinotpy.query.operators.computed_columns import with_computed_columns
+from pinotpy.query.operators.computed_columns import calls_of, with_computed_columns
 from pinotpy.query.operators.dealt_groups import DealtTable, dealt_table
 from pinotpy.query.operators.emit import NO_REGISTER, emit_distribution_frame, emit_updates
 from pinotpy.query.operators.global_groups import GlobalTable, global_table, null_fetch
@@ -48,7 +48,7 @@ class _Made:
 def run_group_by(plan: ScanPlan) -> PartialResult:
     """Rows of k<i> and states, one a group, no particular order. Raises what functions and limits raise."""
     num_read = len(projected_columns(plan.context))
-    ready = prepare(plan, _make)
+    ready = prepare(plan, _make, calls_of)
     if ready is None:
         plan = with_computed_columns(plan)
         layout, keys = make_layout(plan), make_keys(plan)
