@@ -69,6 +69,8 @@ if TYPE_CHECKING:
     from pinotpy.query.operators.text_numbers import TextNumbers
 
 _LENGTHS: Final = (abi.U_NUM_BEGIN, abi.U_NUM_FILTER, abi.U_NUM_SELECT, abi.U_NUM_END)
+# Values are skewed and conditions go together: more docs may pass than an estimate says.
+_ESTIMATE_SLACK: Final = 8
 _EXPANDS_MAX: Final = abi.NUM_SELECTIONS - 1
 T = TypeVar("T")
 
@@ -111,6 +113,7 @@ class ScanPlan:
     keep_alive: arrays that instructions point to.
     is_whole: the answer is made of this result alone: groups that it cannot show may be left out, and states keep what
         is read of them only.
+    share: estimated share of the units' docs that the filter selects.
     numbered: columns of raw texts whose dict ids are made for this query, the same in all segments that it reads: their
         metas have no dictionary, the numbers have the texts (operators/text_numbers.py).
     dictionaries: the numberings of the server, for `query.global_ids`; None: there are none.
@@ -131,6 +134,7 @@ class ScanPlan:
     keep_alive: list[Any] = field(default_factory=list)
     dictionaries: GlobalDictionaries | None = None
     is_whole: bool = False
+    share: float = 1.0
     numbered: dict[str, TextNumbers] = field(default_factory=dict)
     _sections: list[tuple[NDArray[np.int64], Sections]] = field(default_factory=list)
     _programs: list[NDArray[np.int64]] = field(default_factory=list)
@@ -142,6 +146,12 @@ class ScanPlan:
     @property
     def num_units(self) -> int:
         return len(self.units)
+
+    @property
+    def docs_expected(self) -> float:
+        """So many docs are selected at most, unless the estimate of the filter is far off."""
+        docs = int((self.units[:, abi.U_HIGH] - self.units[:, abi.U_LOW]).sum())
+        return min(docs * self.share * _ESTIMATE_SLACK, docs)
 
     @property
     def pre_aggregated(self) -> bool:

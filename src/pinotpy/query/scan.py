@@ -22,7 +22,7 @@ from pinotpy.query.filter.index_access import IndexAccess
 from pinotpy.query.filter.normal_form import EVERYWHERE, normal_form
 from pinotpy.query.filter.pruning import BY_BLOOM, BY_PARTITION
 from pinotpy.query.filter.resolve import ResolvedLeg
-from pinotpy.query.filter.tree import RESULT, Known, Resolved, ResolvedAll, conjuncts, each_leg, emit_tree, known, resolve_tree, take_segments
+from pinotpy.query.filter.tree import RESULT, Known, Resolved, ResolvedAll, conjuncts, each_leg, emit_tree, estimated_share, known, resolve_tree, take_segments
 from pinotpy.query.jobs import run_jobs
 from pinotpy.query.narrow import narrow
 from pinotpy.query.partial import Statistics
@@ -79,6 +79,7 @@ def build_scan(
                 keep_alive=[tree, metas],
                 dictionaries=dictionaries,
                 is_whole=is_whole,
+                share=estimated_share(tree),
             )
         facts = known(tree, len(kept), metas)
         count_pruned(statistics, facts)
@@ -132,6 +133,8 @@ def build_scan(
         keep_alive=keep_alive,
         dictionaries=dictionaries,
         is_whole=is_whole,
+        # Docs of lists have passed the condition of their index.
+        share=1.0 if units[:, abi.U_LIST].any() else estimated_share(tree),
     )
     if not late or not len(units):
         return plan

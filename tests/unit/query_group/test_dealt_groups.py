@@ -92,6 +92,7 @@ def tables(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     for name, value in (("DOCS_MIN", 0), ("DEALT_ROWS_MIN", 0), ("PART_DOCS", 64), ("PART_BITS_MIN", 1), ("_STEP_ROWS", 100)):
         monkeypatch.setattr(dealt_groups, name, value)
     monkeypatch.setattr("pinotpy.query.operators.group_by.global_table", lambda *_: None)
+    monkeypatch.setattr("pinotpy.query.operators.group_by.leaves_few_rows", lambda *_: False)
     monkeypatch.setattr("pinotpy.query.operators.group_by.dealt_table", noted)
     return made
 

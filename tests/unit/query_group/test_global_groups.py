@@ -19,7 +19,7 @@ from pinotpy.data_types import DataType as D
 from pinotpy.pql.ast import Dialect, Identifier
 from pinotpy.query import scan
 from pinotpy.query.combine import merge_partials
-from pinotpy.query.context import AggregationRef, OrderBy, OutputColumn, QueryContext, QueryOptions
+from pinotpy.query.context import AggregationRef, Comparison, OrderBy, OutputColumn, Predicate, QueryContext, QueryOptions
 from pinotpy.query.operators import global_groups, lasting_groups, top_groups
 from pinotpy.query.reduce import reduce_partials
 from pinotpy.segment.global_ids.cache import GlobalDictionaries
@@ -167,6 +167,33 @@ def test_replaced_segments_and_small_budgets_change_no_answer(tmp_path: Path, ta
                 dictionaries.build_waiting()
         assert dictionaries.nbytes <= budget_bytes or budget_bytes == 1 << 20
     assert any(tables) or budget_bytes < 1500
+
+
+def test_a_table_for_all_units_is_no_larger_than_its_expected_rows_deserve(many: list[Any], tables: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(global_groups, "DENSE_FREE", 0)
+    dictionaries = GlobalDictionaries(in_background=False)
+    few = Predicate(Identifier("v"), Comparison.EQ, (5,))  # one of a thousand values: more docs have it than are expected
+    kinds = []
+    for where in (None, few):
+        context = make_context(MANY, [("sum", "v"), ("count", "*")], ["k"], where=where)
+        by_value = run(context, many)
+        for _ in range(2):
+            found = run(context, many, dictionaries=dictionaries)
+            dictionaries.build_waiting()
+        answers = [sorted(zip(*_lists(context, one)[1], strict=True)) for one in (found, by_value)]
+        assert answers[0] == answers[1] and answers[0]
+        kinds.append(type([table for table in tables if table is not None][-1]))
+    assert kinds == [global_groups.GlobalTable, lasting_groups.LastingTable]
+
+
+def test_units_that_leave_few_rows_are_merged_by_value(many: list[Any], tables: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(global_groups, "MERGED_ROWS_MIN", 6_000)
+    dictionaries = GlobalDictionaries(in_background=False)
+    wide = make_context(MANY, [("sum", "v")], ["k"])
+    for _ in range(2):
+        run(wide, many, dictionaries=dictionaries)
+        dictionaries.build_waiting()
+    assert not tables  # three units of at most 1,800 keys each
 
 
 # --- a server that answers alone -----------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Union
@@ -82,6 +83,15 @@ def _selectivity(node: Resolved) -> float:
 def _rank(node: Resolved) -> float:
     # Price per doc that it takes away: the classic order of independent filters.
     return _cost(node) / max(1 - _selectivity(node), 1e-6)
+
+
+def estimated_share(node: Resolved | None) -> float:
+    """Share of the docs that are scanned which pass, as if conditions were independent. Conditions on sorted columns under AND do
+    not count: they decide what is scanned."""
+    if node is None:
+        return 1.0
+    legs = [leg for leg in conjuncts(node) if not isinstance(leg, ResolvedLeg) or leg.negated or not leg.sorted.any()]
+    return math.prod(_selectivity(leg) for leg in legs)
 
 
 def known(node: Resolved, num_segments: int, metas: ColumnMetas) -> Known:

@@ -178,7 +178,7 @@ class DealtTable:
 
 def dealt_table(plan: ScanPlan, layout: Layout, lasting: LastingTable) -> DealtTable | None:
     """The table for a query, None where rows are better brought into their groups as they come."""
-    docs = int((plan.units[:, abi.U_HIGH] - plan.units[:, abi.U_LOW]).sum())
+    docs = int(plan.docs_expected)
     # Raw keys are often few: their groups are in the cache, which is not known before.
     if docs < DOCS_MIN or lasting.columns is None or any(entry.walks for entry in layout.aggregations) or not _is_alike(plan):
         return None

@@ -31,6 +31,9 @@ from pinotpy.query.plan import ScanPlan, Shape
 MERGED_ROWS_MIN: Final = 16_384
 # The tables of all threads may take this share of the query's memory.
 MEMORY_SHARE_MAX: Final = 0.5
+# A table of more words than this for every doc that the filter is expected to select costs more to clear and to look through than
+# its groups cost to find by hash (the words above DENSE_FREE; fewer are in the cache).
+WORDS_PER_DOC_MAX: Final = 4
 # Tables of fewer words are added up by one thread.
 PARALLEL_WORDS_MIN: Final = 1 << 17
 
@@ -78,6 +81,16 @@ class GlobalTable:
         return out[::-1]
 
 
+def leaves_few_rows(plan: ScanPlan, keys: list[Key]) -> bool:
+    """Whether units leave so few rows of so small tables that merging them by value costs next to nothing."""
+    if not all(isinstance(key.expression, Identifier) and (plan.metas.of(key.expression.name)[:, abi.M_CARDINALITY] >= 0).all() for key in keys):
+        return False
+    segments = plan.units[:, abi.U_SEGMENT]
+    tables = np.stack([_local_sizes(plan, key)[segments] for key in keys]).astype(np.float64).prod(axis=0)
+    rows = np.minimum(tables, (plan.units[:, abi.U_HIGH] - plan.units[:, abi.U_LOW]).astype(np.float64))
+    return bool(rows.sum() < MERGED_ROWS_MIN or (plan.docs_expected < MERGED_ROWS_MIN and tables.max() <= DENSE_FREE))
+
+
 def global_table(plan: ScanPlan, layout: Layout, keys: list[Key]) -> GlobalTable | None:
     """The table for a query, None where units have to be merged by value."""
     if plan.num_units < 2 or not has_only_words(layout, keys):
@@ -89,8 +102,6 @@ def global_table(plan: ScanPlan, layout: Layout, keys: list[Key]) -> GlobalTable
     segments = plan.units[:, abi.U_SEGMENT]
     local = np.stack([_local_sizes(plan, key)[segments] for key in keys], axis=1)
     product = local.astype(np.float64).prod(axis=1)
-    if np.minimum(product, docs).sum() < MERGED_ROWS_MIN:
-        return None
     allowed = max(float(docs.sum()) * DENSE_GROUPS_PER_DOC, DENSE_FREE)
     if product.max() > DENSE_GROUPS_MAX or product.sum() > max(allowed, DENSE_FREE * plan.num_units):
         return None
@@ -102,6 +113,8 @@ def global_table(plan: ScanPlan, layout: Layout, keys: list[Key]) -> GlobalTable
     memory_max = int(plan.control.words[abi.C_MEMORY_MAX])
     words = num_rows * layout.row_words * plan.num_threads
     if num_rows > min(allowed, DENSE_GROUPS_MAX) or (memory_max and words * 8 > memory_max * MEMORY_SHARE_MAX):
+        return None
+    if num_rows * layout.row_words > max(plan.docs_expected * WORDS_PER_DOC_MAX, DENSE_FREE):
         return None
     strides = np.ones(len(keys), np.int64)
     strides[:-1] = np.cumprod(sizes[:0:-1])[::-1]

@@ -20,7 +20,7 @@ from pinotpy.query.operators.collect import ArenaRows, arena_rows, collect_state
 from pinotpy.query.operators.computed_columns import calls_of, with_computed_columns
 from pinotpy.query.operators.dealt_groups import DealtTable, dealt_table
 from pinotpy.query.operators.emit import NO_REGISTER, emit_distribution_frame, emit_updates
-from pinotpy.query.operators.global_groups import GlobalTable, global_table, null_fetch
+from pinotpy.query.operators.global_groups import GlobalTable, global_table, leaves_few_rows, null_fetch
 from pinotpy.query.operators.keys import DENSE_FREE, DENSE_GROUPS_MAX, DENSE_GROUPS_PER_DOC, Key, make_keys
 from pinotpy.query.operators.lasting_groups import LastingTable, lasting_table
 from pinotpy.query.operators.layout import Layout, make_layout, projected_columns, values_bound
@@ -87,6 +87,8 @@ def run_group_by(plan: ScanPlan) -> PartialResult:
 
 def _table_of_all(plan: ScanPlan, layout: Layout, keys: list[Key]) -> _Together | None:
     """The table that groups of all units go to; None where units are merged by value."""
+    if leaves_few_rows(plan, keys):
+        return None
     dense = numbered_table(plan, layout, keys) or global_table(plan, layout, keys)
     if dense is not None:
         return dense
