@@ -19,6 +19,8 @@ from pinotpy.functions.sketches.multiset import Multisets, collect_multisets, me
 from pinotpy.functions.spec import AggregateFunction, Argument, DistributionPlan, Groups, Parameter, check_number
 from pinotpy.pql.ast import Dialect
 
+Longs = NDArray[np.int64]
+
 
 class PercentileFunction(AggregateFunction):
     """A percentile; `level` from 0 to 100, `nothing` what it says of no values without null handling."""
@@ -54,10 +56,16 @@ class PercentileFunction(AggregateFunction):
             rows, numbers, counts = self.numbers(argument, rows, values, counts)
             return self.keep(collect_multisets(rows, numbers, counts, num_rows)).to_arrow()
 
-        return DistributionPlan(collect, rank_of=self.rank_of(argument))
+        rank_of = self.rank_of(argument)
+        as_longs = rank_of is not None and self.result_type is DataType.LONG
+        return DistributionPlan(collect, rank_of=rank_of, as_longs=as_longs, means_of=self.means_of(argument))
 
     def rank_of(self, argument: Argument) -> Callable[[NDArray[np.int64]], NDArray[np.int64]] | None:
         """The rank of the one value that `read` needs, by the number of values (DistributionPlan.rank_of); None: it needs more."""
+        return None
+
+    def means_of(self, argument: Argument) -> Callable[[Longs], tuple[Longs, Longs, Longs]] | None:
+        """The ranks of the two means that `read` needs, by the number of values (DistributionPlan.means_of); None: it needs more."""
         return None
 
     def numbers(

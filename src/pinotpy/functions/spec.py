@@ -130,6 +130,10 @@ class DistributionPlan:
     counted: `counts` is read; where it is not, a scan need not count and gives an empty one.
     rank_of: where the answer is made of this state alone, all that `finish` reads of numbers is the value at this rank (from 0)
         of the sorted values, by their number; then `collect` is given that one value, once. None: it reads more.
+    as_longs: `rank_of` counts doubles as LONG, the way Java casts (NaN is 0); the one value is LONG then.
+    means_of: in the same case all that `finish` reads are the means of the sorted values at ranks begin … middle - 1 and middle …
+        end - 1; this gives (begin, middle, end) by their number. Then `collect` may be given the two means, counted as often as
+        there are ranks before middle, and from it on.
     count_state: in the same case all that `finish` reads is how many different values there are, and this makes the state of it.
     assemble(offsets, values, counts): the same from the values of row r at offsets[r] … offsets[r + 1], each once; what a
         scan calls where there is one.
@@ -140,6 +144,8 @@ class DistributionPlan:
     counted: bool = True
     assemble: Callable[[NDArray[np.int64], pa.Array, NDArray[np.int64]], list[pa.Array]] | None = None
     rank_of: Callable[[NDArray[np.int64]], NDArray[np.int64]] | None = None
+    as_longs: bool = False
+    means_of: Callable[[NDArray[np.int64]], tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]] | None = None
     count_state: Callable[[NDArray[np.int64]], list[pa.Array]] | None = None
 
 

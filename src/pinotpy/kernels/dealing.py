@@ -5,12 +5,12 @@ writes each selected row, its key and what the updates read, behind the others o
 a table that stays in the second level cache, and is made into groups by one thread, from the rows of all threads: nothing is
 put together afterwards.
 
-    begin_dealing   A0 64 − log2 of the parts, A1 words of a row, A2 words that may wait      begin
+    begin_dealing   A0 64 − log2 of the parts, A1 words of a row, A2 bytes that may wait      begin
     deal_rows       A0 number of 64-bit fields, A1 number of flag fields, A2 … their registers; E_FLUSH when too much waits     select
 
 The key is the word that key instructions left in the key block (lasting_groups.py). A row is its key, then a word a field.
-Parts grow in chunks of CHUNK_ROWS rows of the pool; `chunks` holds (part, first word) of each, `streams` the next word and the
-end of the last chunk of each part.
+Parts grow in chunks of CHUNK_ROWS rows of the pool; `chunks` holds (part, address) of each, `streams` the address of the next row
+and of the end of the last chunk of each part.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from pinotpy.kernels.abi import (
 )
 from pinotpy.kernels.exact_sums import leave_spill
 from pinotpy.kernels.hashing import start_hashed
-from pinotpy.kernels.memory import V_ADDRESS, V_CAPACITY, V_USED, reserve, reserve_zeroed
+from pinotpy.kernels.memory import P_BYTES, POOL_WORDS, V_ADDRESS, V_CAPACITY, V_USED, release_pool, reserve, reserve_zeroed, take
 from pinotpy.kernels.result_context import (
     G_ARENA,
     G_CHUNKS,
@@ -101,39 +101,48 @@ def _parts(keys: Any, shift: Any, out: Any) -> None:
 
 
 @njit(nogil=True)
-def _place(context: Any, keys: Any, places: Any) -> None:
-    # `places` holds the parts and gets where each row goes; room for it was reserved.
-    width = context[G_DEAL_WORDS]
-    chunk = CHUNK_ROWS * width
+def _open(context: Any, part: int) -> Any:
+    # (code, address) of a new chunk of a part.
+    code = reserve(context[G_CONTROL], vector_at(context, G_CHUNKS), 2)
+    if code != E_OK:
+        return code, int64(0)
+    code, address = take(context[G_CONTROL], context[G_POOL : G_POOL + POOL_WORDS], CHUNK_ROWS * context[G_DEAL_WORDS])
+    if code == E_OK:
+        entry = words(context[G_CHUNKS + V_ADDRESS] + context[G_CHUNKS + V_USED] * 8, 2)
+        entry[0], entry[1] = part, address
+        context[G_CHUNKS + V_USED] += 2
+    return code, address
+
+
+@njit(nogil=True)
+def _place(context: Any, keys: Any, places: Any) -> Any:
+    # `places` holds the parts and gets the address of each row.
+    row_bytes = context[G_DEAL_WORDS] * 8
     streams = words(context[G_STREAMS + V_ADDRESS], context[G_STREAMS + V_CAPACITY])
-    pool = words(context[G_POOL + V_ADDRESS], context[G_POOL + V_CAPACITY])
-    chunks = words(context[G_CHUNKS + V_ADDRESS], context[G_CHUNKS + V_CAPACITY])
-    used, count = context[G_POOL + V_USED], uint64(context[G_CHUNKS + V_USED])
     for i in range(len(places)):
         stream = uint64(places[i]) * uint64(2)
         at = streams[stream]
         if at == streams[stream + uint64(1)]:
-            at = used
-            chunks[count], chunks[count + uint64(1)] = places[i], at
-            count += uint64(2)
-            used += chunk
-            streams[stream + uint64(1)] = used
-        streams[stream] = at + width
-        pool[uint64(at)] = keys[i]
+            code, at = _open(context, places[i])
+            if code != E_OK:
+                return code
+            streams[stream + uint64(1)] = at + CHUNK_ROWS * row_bytes
+        streams[stream] = at + row_bytes
+        words(at, 1)[0] = keys[i]
         places[i] = at
-    context[G_POOL + V_USED], context[G_CHUNKS + V_USED] = used, int64(count)
+    return E_OK
 
 
 @njit(nogil=True)
-def _write_values(pool: Any, places: Any, field: Any, values: Any) -> None:
+def _write_values(places: Any, offset: int, values: Any) -> None:
     for i in range(len(places)):
-        pool[uint64(places[i]) + field] = values[i]
+        words(places[i] + offset, 1)[0] = values[i]
 
 
 @njit(nogil=True)
-def _write_flags(pool: Any, places: Any, field: Any, flags: Any) -> None:
+def _write_flags(places: Any, offset: int, flags: Any) -> None:
     for i in range(len(places)):
-        pool[uint64(places[i]) + field] = int64(flags[i])
+        words(places[i] + offset, 1)[0] = int64(flags[i])
 
 
 @block_function
@@ -142,23 +151,17 @@ def deal_rows(state_address: int, args_address: int) -> Any:
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
     context, n = context_of(state), state[S_SELECTED]
     shift = uint64(context[G_DEAL_SHIFT])
-    # Every part may open a chunk, and another for each CHUNK_ROWS rows.
-    opened = min(n, 1 << (64 - context[G_DEAL_SHIFT])) + n // CHUNK_ROWS + 1
-    code = reserve(context[G_CONTROL], vector_at(context, G_POOL), opened * CHUNK_ROWS * context[G_DEAL_WORDS])
-    if code == E_OK:
-        code = reserve(context[G_CONTROL], vector_at(context, G_CHUNKS), opened * 2)
-    if code != E_OK:
-        return code
     keys = words(context[G_KEY_BLOCK + V_ADDRESS], BLOCK)[:n]
     places = words(context[G_SCRATCH + V_ADDRESS], BLOCK)[:n]
     _parts(keys, shift, places)
-    _place(context, keys, places)
-    pool = words(context[G_POOL + V_ADDRESS], context[G_POOL + V_USED])
+    code = _place(context, keys, places)
+    if code != E_OK:
+        return code
     for field in range(args[A0]):
-        _write_values(pool, places, uint64(1 + field), register_i64(state, args[A0 + 2 + field])[:n])
+        _write_values(places, (1 + field) * 8, register_i64(state, args[A0 + 2 + field])[:n])
     for field in range(args[A0], args[A0] + args[A0 + 1]):
-        _write_flags(pool, places, uint64(1 + field), register_u8(state, args[A0 + 2 + field])[:n])
-    return E_FLUSH if context[G_POOL + V_USED] > context[G_DEAL_MAX] else E_OK
+        _write_flags(places, (1 + field) * 8, register_u8(state, args[A0 + 2 + field])[:n])
+    return E_FLUSH if context[G_POOL + P_BYTES] > context[G_DEAL_MAX] else E_OK
 
 
 # --- groups of parts -------------------------------------------------------------------------------------------------
@@ -313,7 +316,8 @@ def take_rows(state: Any, state_address: int, program: Any, addresses: Any, size
         if code != E_OK:
             return code
     code = _update(state, state_address, context, program.ctypes.data, len(program), addresses, sizes, context[G_DEAL_WORDS], num_values)
-    context[G_POOL + V_USED], context[G_CHUNKS + V_USED] = 0, 0
+    release_pool(context[G_CONTROL], context[G_POOL : G_POOL + POOL_WORDS])
+    context[G_CHUNKS + V_USED] = 0
     words(context[G_STREAMS + V_ADDRESS], context[G_STREAMS + V_CAPACITY])[:] = 0
     return code
 

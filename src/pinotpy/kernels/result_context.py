@@ -28,7 +28,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from pinotpy.kernels.abi import BLOCK, S_USER, words
-from pinotpy.kernels.memory import V_ADDRESS, V_USED, VECTOR_WORDS, release
+from pinotpy.kernels.memory import POOL_WORDS, V_ADDRESS, V_USED, VECTOR_WORDS, release, release_pool
 
 G_CONTROL: Final = 0  # address of the query's control block
 G_ROW_WORDS: Final = 1
@@ -48,15 +48,15 @@ G_ARENA: Final = 26
 G_UNITS: Final = 29
 G_SPILL_ARENA: Final = 32
 G_SCRATCH: Final = 35
-G_POOL: Final = 38
-G_STREAMS: Final = 41
-G_CHUNKS: Final = 44
-G_DEAL_SHIFT: Final = 47  # 64 - log2 of the parts
-G_DEAL_WORDS: Final = 48  # of a dealt row
-G_DEAL_MAX: Final = 49  # words that wait before somebody has to take them
-G_SETS: Final = 52  # then SET_WORDS words a distribution
+G_STREAMS: Final = 38
+G_CHUNKS: Final = 41
+G_DEAL_SHIFT: Final = 44  # 64 - log2 of the parts
+G_DEAL_WORDS: Final = 45  # of a dealt row
+G_DEAL_MAX: Final = 46  # bytes that wait before somebody has to take them
+G_POOL: Final = 48  # a pool, POOL_WORDS
+G_SETS: Final = 56  # then SET_WORDS words a distribution
 
-SET_WORDS: Final = 13
+SET_WORDS: Final = 26
 D_TABLE: Final = 0  # vector: a byte or a u32 for every (group, dict id) of the unit, zero between units
 D_ARENA: Final = 3  # vector: entries, see pairs.py
 D_FIRST: Final = 6  # words of the arena before the unit at hand
@@ -64,8 +64,12 @@ D_COUNTS: Final = 7  # 1: how often a value was seen counts
 D_CARDINALITY: Final = 8  # dict ids a group where pairs are addressed directly, 0 where they are appended
 D_LOG2M: Final = 9  # of HyperLogLog registers
 D_REGISTERS: Final = 10  # vector: [arena row, registers …], see registers.py
+D_STREAMS: Final = 13  # vectors of runs of values, see value_runs.py
+D_RUNS: Final = 16
+D_RUN_WORDS: Final = 19
+D_POOL: Final = 20
 
-_VECTORS: Final = (G_TABLE, G_PAGES, G_KEYS, G_INDEX, G_KEY_BLOCK, G_SPILL, G_ARENA, G_UNITS, G_SPILL_ARENA, G_SCRATCH, G_POOL, G_STREAMS, G_CHUNKS)
+_VECTORS: Final = (G_TABLE, G_PAGES, G_KEYS, G_INDEX, G_KEY_BLOCK, G_SPILL, G_ARENA, G_UNITS, G_SPILL_ARENA, G_SCRATCH, G_STREAMS, G_CHUNKS)
 SCRATCH_WORDS: Final = 4 * BLOCK
 PAGE_SHIFT: Final = 6  # groups a page, as a power of two
 
@@ -82,14 +86,16 @@ def vector_at(context: Any, word: int) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def _release_all(context: Any, vectors: Any) -> None:
+def _release_all(context: Any, vectors: Any, pools: Any) -> None:
     for word in vectors:
         release(context[G_CONTROL], context[word : word + VECTOR_WORDS])
+    for word in pools:
+        release_pool(context[G_CONTROL], context[word : word + POOL_WORDS])
 
 
-def _free(context: NDArray[np.int64], vectors: NDArray[np.int64], control: NDArray[np.int64]) -> None:
+def _free(context: NDArray[np.int64], vectors: NDArray[np.int64], pools: NDArray[np.int64], control: NDArray[np.int64]) -> None:
     # `control` is an argument so that the charged words live as long as the memory that they account for.
-    _release_all(context, vectors)
+    _release_all(context, vectors, pools)
 
 
 class ResultContext:
@@ -108,9 +114,10 @@ class ResultContext:
         self.words[G_ROW_WORDS] = row_words
         self.words[G_KEY_WORDS] = key_words
         self.address: int = self.words.ctypes.data
-        sets = [G_SETS + i * SET_WORDS + part for i in range(num_sets) for part in (D_TABLE, D_ARENA, D_REGISTERS)]
+        sets = [G_SETS + i * SET_WORDS + part for i in range(num_sets) for part in (D_TABLE, D_ARENA, D_REGISTERS, D_STREAMS, D_RUNS)]
         vectors = np.array([*_VECTORS, *sets], np.int64)
-        self.close = weakref.finalize(self, _free, self.words, vectors, control)
+        pools = np.array([G_POOL, *(G_SETS + i * SET_WORDS + D_POOL for i in range(num_sets))], np.int64)
+        self.close = weakref.finalize(self, _free, self.words, vectors, pools, control)
 
     def vector(self, word: int) -> NDArray[np.int64]:
         """The used words of a vector as an array over its memory: valid until the next kernel call or close()."""

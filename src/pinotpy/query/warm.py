@@ -23,6 +23,7 @@ from pinotpy.kernels import (
     numbering,
     packing,
     pairs,
+    rank_search,
     ranks,
     registers,
     resolve,
@@ -134,6 +135,7 @@ def warm() -> None:
     global_ids.warm()
     pairs.warm()
     ranks.warm()
+    rank_search.warm()
     registers.warm()
     resolve.warm()
     hashes_of_texts.warm()

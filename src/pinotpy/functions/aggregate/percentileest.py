@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pinotpy.data_types import LONG_MIN, DataType, StoredType
+from pinotpy.data_types import LONG_MIN, DataType
 from pinotpy.functions.percentiles import PercentileFunction
 from pinotpy.functions.sketches.digests import unfold
 from pinotpy.functions.sketches.multiset import Multisets, elements, multiset_fields, numbers_of, thin
@@ -49,9 +49,9 @@ class PercentileEst(PercentileFunction):
         return rows, longs_of(numbers_of(values)), counts
 
     def rank_of(self, argument: Argument) -> Callable[[Longs], Longs] | None:
-        # As LONG, NaN is 0 and no longer last; digests are many values each.
-        integral = argument.data_type is not None and argument.data_type.stored in (StoredType.INT, StoredType.LONG)
-        return (lambda sizes: quantile_ranks(sizes, self.level / 100.0)) if integral else None
+        # Digests are many values each, and decimals are not ordered by their bits.
+        is_number = argument.data_type is not None and argument.data_type.stored.is_fixed
+        return (lambda sizes: quantile_ranks(sizes, self.level / 100.0)) if is_number else None
 
     def keep(self, multisets: Multisets) -> Multisets:
         return thin(multisets)

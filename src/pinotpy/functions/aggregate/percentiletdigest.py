@@ -9,7 +9,7 @@ each merge thin at most once).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, ClassVar, Self
 
@@ -22,7 +22,7 @@ from pinotpy.errors import InvalidQueryError
 from pinotpy.functions.percentiles import PercentileFunction
 from pinotpy.functions.sketches.digests import unfold
 from pinotpy.functions.sketches.multiset import BUCKETS, Multisets, multiset_fields, thin
-from pinotpy.functions.sketches.tdigest import COMPRESSION, quantiles, read_digest
+from pinotpy.functions.sketches.tdigest import COMPRESSION, Longs, centroids_of_sizes, quantiles, read_digest
 from pinotpy.functions.spec import AggregateExample, Argument, Parameter
 from pinotpy.pql.ast import Dialect
 
@@ -64,6 +64,12 @@ class PercentileTDigest(PercentileFunction):
         if argument.data_type is DataType.BYTES:
             return unfold(rows, values, counts, read_digest, np.float64)
         return super().numbers(argument, rows, values, counts)
+
+    def means_of(self, argument: Argument) -> Callable[[Longs], tuple[Longs, Longs, Longs]] | None:
+        # Of digests and decimals the values are others than those that are stored.
+        if argument.data_type is None or not argument.data_type.stored.is_fixed:
+            return None
+        return lambda sizes: centroids_of_sizes(sizes, self.level / 100.0, self.compression)
 
     def keep(self, multisets: Multisets) -> Multisets:
         return thin(multisets, max(BUCKETS, math.ceil(self.compression)))

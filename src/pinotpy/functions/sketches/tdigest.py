@@ -36,11 +36,10 @@ Doubles = NDArray[np.float64]
 def quantiles(multisets: Multisets, quantile: float, compression: float) -> Doubles:
     """The quantile (0 … 1) that a t-digest of each multiset gives; none is empty."""
     sizes = multisets.sizes()
-    distinct, where = np.unique(sizes, return_inverse=True)
-    index = quantile * distinct.astype(np.float64)
-    begin, middle, end = (edge[where] for edge in centroids_around(distinct, index, compression))
+    begin, middle, end = centroids_of_sizes(sizes, quantile, compression)
+    index = quantile * sizes.astype(np.float64)
     left, right = _means(multisets, begin, middle), _means(multisets, middle, end)
-    before, after = index[where] - (begin + middle) / 2, (middle + end) / 2 - index[where]
+    before, after = index - (begin + middle) / 2, (middle + end) / 2 - index
     with np.errstate(invalid="ignore", over="ignore"):
         between = (left * after + right * before) / (before + after)
     # At either end there is one centroid, one value; means that agree need no arithmetic that would round.
@@ -48,6 +47,13 @@ def quantiles(multisets: Multisets, quantile: float, compression: float) -> Doub
     inside: Doubles = np.where(single, left, np.where(after <= 0, right, between))
     low, high = np.fmin(left, right), np.fmax(left, right)
     return np.where(np.isnan(inside), inside, np.clip(inside, low, high))
+
+
+def centroids_of_sizes(sizes: Longs, quantile: float, compression: float) -> tuple[Longs, Longs, Longs]:
+    """Edges (begin, middle, end) of the two centroids that the quantile of digests of so many values lies between."""
+    distinct, where = np.unique(sizes, return_inverse=True)
+    begin, middle, end = centroids_around(distinct, quantile * distinct.astype(np.float64), compression)
+    return begin[where], middle[where], end[where]
 
 
 def centroids_around(sizes: Longs, index: Doubles, compression: float) -> tuple[Longs, Longs, Longs]:

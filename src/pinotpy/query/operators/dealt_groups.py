@@ -19,14 +19,12 @@ from numpy.typing import NDArray
 from pinotpy.errors import QueryCancelledError
 from pinotpy.functions.spec import SlotPlan
 from pinotpy.kernels import abi, dealing
-from pinotpy.kernels.memory import V_ADDRESS
 from pinotpy.kernels.result_context import (
     G_ARENA,
     G_CHUNKS,
     G_DEAL_SHIFT,
     G_DEAL_WORDS,
     G_NUM_GROUPS,
-    G_POOL,
     G_SPILL_ARENA,
     G_STREAMS,
     G_UNITS,
@@ -80,7 +78,7 @@ class DealtTable:
     lasting: LastingTable
     layout: Layout
     bits: int
-    pool_words: int
+    pool_bytes: int
     fields: RowFields | None = field(default=None)
 
     @property
@@ -92,7 +90,7 @@ class DealtTable:
         self.lasting.emit_keys(shape, found)
         self.fields = fields = record_updates(shape, self.layout, sources)
         registers = [*fields.values, *fields.flags]
-        shape.begin(dealing.begin_dealing.address, 64 - self.bits, 1 + len(registers), self.pool_words)
+        shape.begin(dealing.begin_dealing.address, 64 - self.bits, 1 + len(registers), self.pool_bytes)
         shape.emit(dealing.deal_rows.address, len(fields.values), len(fields.flags), *registers)
 
     def on_flush(self, context: ResultContext) -> None:
@@ -191,7 +189,7 @@ def dealt_table(plan: ScanPlan, layout: Layout, lasting: LastingTable) -> DealtT
     memory_max = int(plan.control.words[abi.C_MEMORY_MAX])
     pool_bytes = int(min(memory_max * POOL_SHARE_MAX if memory_max else POOL_BYTES_MAX, POOL_BYTES_MAX)) // plan.num_threads
     least_bytes = ((1 << bits) + abi.BLOCK // dealing.CHUNK_ROWS) * dealing.CHUNK_ROWS * (1 + num_values + num_flags) * 8
-    return DealtTable(lasting, layout, bits, pool_bytes // 8) if pool_bytes > POOL_CHUNKS_MIN * least_bytes else None
+    return DealtTable(lasting, layout, bits, pool_bytes) if pool_bytes > POOL_CHUNKS_MIN * least_bytes else None
 
 
 def _is_alike(plan: ScanPlan) -> bool:
@@ -218,5 +216,5 @@ def waiting_chunks(context: ResultContext) -> Chunks:
     starts = np.concatenate([[0], np.cumsum(np.bincount(opened[:, 0], minlength=num_parts))])
     seen = np.flatnonzero(np.diff(starts))
     lasts = starts[seen + 1] - 1
-    sizes[lasts] = (streams[seen, 0] - opened[lasts, 1]) // width
-    return Chunks(int(words[G_POOL + V_ADDRESS]) + opened[:, 1] * 8, sizes, starts)
+    sizes[lasts] = (streams[seen, 0] - opened[lasts, 1]) // (8 * width)
+    return Chunks(np.ascontiguousarray(opened[:, 1]), sizes, starts)

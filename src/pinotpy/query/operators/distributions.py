@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from pinotpy.data_types import StoredType
 from pinotpy.errors import QueryExecutionError
 from pinotpy.functions.grouping import number_keys
+from pinotpy.functions.sketches.quantile_digest import longs_of
 from pinotpy.functions.spec import DistributionPlan
 from pinotpy.kernels import abi, pairs, ranks
 from pinotpy.kernels.result_context import D_ARENA
@@ -287,7 +288,8 @@ def _ranked(
     """State columns that keep the value at one rank of each group: of an answer that is made here alone."""
     kind = entry.argument.data_type
     assert kind is not None
-    doubles = kind.stored.is_floating
+    stored = StoredType.LONG if distribution.as_longs else kind.stored
+    casts, doubles = kind.stored.is_floating and distribution.as_longs, stored.is_floating
     threads = [thread for thread in threads if len(thread.entries)]
     total = sum(len(thread.entries) for thread in threads)
     size_bytes = total * 16
@@ -297,6 +299,8 @@ def _ranked(
 
         def count(i: int) -> None:
             pairs.translate(threads[i].entries, threads[i].groups, threads[i].units, metas, np.empty(0, np.int64))
+            if casts:
+                threads[i].entries[:, 1] = longs_of(threads[i].entries[:, 1].view(np.float64))
             ranks.count_groups(threads[i].entries, sizes[i], totals[i])
 
         _each(plan, count, len(threads))
@@ -311,7 +315,7 @@ def _ranked(
         workers = plan.num_threads if total > pairs.PART_ENTRIES else 1
         shares = [0, *np.searchsorted(offsets, [total * worker // workers for worker in range(1, workers)]).tolist(), num_groups]
         _each(plan, lambda w: ranks.select_ranks(keys, counts, offsets, wanted, shares[w], shares[w + 1], found), workers)
-        values = _values(ranks.values_of_words(found[seen], doubles=doubles), kind.stored)
+        values = _values(ranks.values_of_words(found[seen], doubles=doubles), stored)
         return distribution.collect(seen, values, np.ones(len(seen), np.int64), num_groups)
     finally:
         plan.control.release(size_bytes)

@@ -13,7 +13,7 @@ from pinotpy.functions.spec import DistributionPlan, RegisterPlan, SlotPlan, Val
 from pinotpy.kernels import abi, distributions, fetch, hashing, updates, walk
 from pinotpy.pql.ast import Call, Expression, Identifier, Literal, Star
 from pinotpy.query.context import Filter
-from pinotpy.query.operators import registers
+from pinotpy.query.operators import registers, value_runs
 from pinotpy.query.operators.layout import AggregationLayout, Layout
 from pinotpy.query.operators.sources import Source, Sources, fetch_ids, fetch_nulls, fetch_values
 from pinotpy.query.plan import Shape
@@ -77,6 +77,9 @@ class _Emitter:
             self._add_hashes(entry, source, skip)
             return
         self.sources.note(index, self.shape, source)
+        if entry.runs:
+            value_runs.emit_values(self.shape, entry, self.groups, self._values(entry, Values.DOUBLE), skip)
+            return
         if source is not None and source.by_id:
             ids = self._hold("ids", entry.source, lambda: fetch_ids(self.shape, source))
             self.shape.emit(distributions.add_ids.address, self.groups, ids, entry.distribution, skip)
@@ -242,6 +245,10 @@ def emit_distribution_frame(shape: Shape, layout: Layout, num_groups: NDArray[np
         if isinstance(entry.plan, RegisterPlan):
             registers.emit_frame(shape, entry, entry.plan, num_groups)
         if not isinstance(entry.plan, DistributionPlan):
+            continue
+        if entry.runs:
+            assert num_groups is not None, "runs are of groups whose number is known"
+            value_runs.emit_frame(shape, entry, num_groups)
             continue
         cardinalities = np.zeros(shape.num_units, np.int64)
         if num_groups is not None and not shape.plan.pre_aggregated and isinstance(entry.source, Identifier) and shape.has_dictionary(entry.source.name):

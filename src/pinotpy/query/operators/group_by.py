@@ -28,6 +28,7 @@ from pinotpy.query.operators.numbered_groups import NumberedTable, numbered_tabl
 from pinotpy.query.operators.sources import Source, Sources, fetch_ids, fetch_values
 from pinotpy.query.operators.text_numbers import TextNumbers
 from pinotpy.query.operators.top_groups import needed_groups, rankings
+from pinotpy.query.operators.value_runs import pays_off, with_runs
 from pinotpy.query.partial import PartialResult
 from pinotpy.query.plan import ScanPlan, Shape
 from pinotpy.query.prepared import prepare
@@ -49,9 +50,12 @@ def run_group_by(plan: ScanPlan) -> PartialResult:
     """Rows of k<i> and states, one a group, no particular order. Raises what functions and limits raise."""
     num_read = len(projected_columns(plan.context))
     ready = prepare(plan, _make, calls_of)
+    if ready is not None and pays_off(plan, ready.made.layout):
+        ready = None
     if ready is None:
         plan = with_computed_columns(plan)
         layout, keys = make_layout(plan), make_keys(plan)
+        layout = with_runs(plan, layout, keys)
     else:
         layout, keys = ready.made.layout, ready.made.keys
     together = _table_of_all(plan, layout, keys)

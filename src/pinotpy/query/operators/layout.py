@@ -33,6 +33,7 @@ class AggregationLayout:
     seen_word: word of the row that counts its values (0: the group's row count serves).
     first_word: of its slots; distribution: word of its distribution in the context, -1 if it has none.
     walks: it sees each value of a multi-value column.
+    runs: its distribution keeps runs of values (value_runs.py).
     """
 
     aggregation: Aggregation
@@ -44,6 +45,7 @@ class AggregationLayout:
     distribution: int
     walks: bool
     flagged: bool
+    runs: bool = False
 
     @property
     def source(self) -> Expression:
