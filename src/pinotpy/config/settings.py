@@ -180,7 +180,8 @@ class ServerSettings(ProcessSettings):
     decoded_columns_max_bytes: Size = setting(
         1 * GIB,
         "pinot.server.query.decodedColumns.maxBytes",
-        about="Memory for compressed and fixed-bit columns as kernels read them; what was not used for longest goes first.",
+        about="Memory for compressed and fixed-bit columns as kernels read them, and for numbers of texts without a dictionary; "
+        "what was not used for longest goes first.",
         unit="bytes",
         ge=0,
     )

@@ -7,6 +7,7 @@ one part, so that nothing has to be put together afterwards. The number of a tex
 
     deal_texts    the texts of a run of docs → entries, by part
     number_part   the entries of one part in several runs → numbers, and the table of distinct entries
+    see_ids       which numbers some docs have
     text_lengths, copy_texts    numbers → texts
 """
 
@@ -15,11 +16,12 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-from numba import njit, uint32, uint64
+from numba import int64, njit, uint32, uint64
+from numpy.typing import NDArray
 
 from pinotpy.kernels.abi import inner
 from pinotpy.kernels.byte_words import hash_bytes, load_word, same_bytes, tail_word
-from pinotpy.kernels.views import view_u8, view_u32, view_u64
+from pinotpy.kernels.views import view_i64, view_u8, view_u32, view_u64
 
 ENTRY_WORDS: Final = 3
 INLINE_BYTES: Final = 16
@@ -75,8 +77,8 @@ def deal_texts(data: int, starts_address: int, docs: Any, first_doc: int, hash_m
     part_mask, n, listed = uint64(parts - 1), len(hashes), len(docs) > 0
     for i in range(n):
         doc = uint64(docs[i]) if listed else uint64(first_doc + i)
-        two = view_u64(starts_address + doc * uint64(8), 2)
-        h = _hash(data + int(two[0]), int(two[1] - two[0])) & hash_mask
+        two = view_i64(starts_address + int64(doc) * 8, 2)
+        h = _hash(data + two[0], two[1] - two[0]) & hash_mask
         hashes[i] = h
         ends[((h >> _PART_SHIFT) & part_mask) + uint64(1)] += 1
     for part in range(parts):
@@ -84,12 +86,12 @@ def deal_texts(data: int, starts_address: int, docs: Any, first_doc: int, hash_m
     places = ends[:parts].copy()
     for i in range(n):
         doc = uint64(docs[i]) if listed else uint64(first_doc + i)
-        two = view_u64(starts_address + doc * uint64(8), 2)
-        address, length = data + int(two[0]), int(two[1] - two[0])
+        two = view_i64(starts_address + int64(doc) * 8, 2)
+        address, length = data + two[0], two[1] - two[0]
         h = hashes[i]
         part = (h >> _PART_SHIFT) & part_mask
         place = uint64(places[part])
-        places[part] = int(place + uint64(1))
+        places[part] = int64(place + uint64(1))
         at = place * uint64(ENTRY_WORDS)
         docs_out[place] = uint32(doc)
         if length > INLINE_BYTES:
@@ -108,7 +110,7 @@ def _is_same(table: Any, at: Any, one: Any, second: Any, third: Any) -> Any:
         return False
     if one & _CODE != uint64(_LONG):
         return table[at + uint64(1)] == second
-    return same_bytes(int(table[at + uint64(1)]), int(second), int(third))
+    return same_bytes(int64(table[at + uint64(1)]), int64(second), int64(third))
 
 
 @inner
@@ -177,8 +179,33 @@ def number_part(runs: Any, ends: Any, part: int, table: Any, index: Any, count: 
             index = _indexed(table, count, size)
         entries = view_u64(runs[run, 0] + first * ENTRY_WORDS * 8, (last - first) * ENTRY_WORDS)
         docs, ids = view_u32(runs[run, 1] + first * 4, last - first), view_u32(runs[run, 2], runs[run, 3])
-        count = int(_number_run(entries, docs, ids, runs[run, 2] != 0, uint64(part), uint64(parts), table, index, uint64(count)))
+        count = int64(_number_run(entries, docs, ids, runs[run, 2] != 0, uint64(part), uint64(parts), table, index, uint64(count)))
     return table, index, count
+
+
+@inner
+def _see(ids: Any, docs: Any, seen: Any) -> None:
+    for i in range(len(docs)):
+        number = ids[uint64(docs[i])]
+        # Threads share `seen`, and a line that nobody writes to stays in all caches.
+        if seen[number] == 0:
+            seen[number] = 1
+
+
+@inner
+def _see_all(ids: Any, seen: Any) -> None:
+    for i in range(len(ids)):
+        if seen[ids[i]] == 0:
+            seen[ids[i]] = 1
+
+
+@njit(cache=True, nogil=True)
+def see_ids(ids: Any, docs: Any, first_doc: int, count: int, seen: Any) -> None:
+    """seen (uint8) = 1 at the ids (uint32, by doc) of `docs` (int32), or where that is empty of `count` docs from the first on."""
+    if len(docs) > 0:
+        _see(ids, docs, seen)
+    else:
+        _see_all(ids[first_doc : first_doc + count], seen)
 
 
 # --- texts of numbers ------------------------------------------------------------------------------------------------
@@ -188,13 +215,13 @@ def number_part(runs: Any, ends: Any, part: int, table: Any, index: Any, count: 
 def _entry(tables: Any, number: Any) -> Any:
     # Address of an entry.
     parts = uint64(len(tables))
-    return tables[number % parts, 0] + int(number // parts) * (ENTRY_WORDS * 8)
+    return tables[number % parts, 0] + int64(number // parts) * (ENTRY_WORDS * 8)
 
 
 @inner
 def _length(entry: int) -> Any:
     own = view_u64(entry, ENTRY_WORDS)
-    return int(own[2]) if own[0] & _CODE == uint64(_LONG) else int(own[0] & _CODE)
+    return int64(own[2]) if own[0] & _CODE == uint64(_LONG) else int64(own[0] & _CODE)
 
 
 @njit(cache=True, nogil=True)
@@ -207,7 +234,7 @@ def text_lengths(tables: Any, numbers: Any, offsets: Any) -> None:
     offsets[0] = 0
     for i in range(len(numbers)):
         number = uint64(numbers[i])
-        is_used = int(number // uint64(len(tables))) < tables[number % uint64(len(tables)), 1]
+        is_used = int64(number // uint64(len(tables))) < tables[number % uint64(len(tables)), 1]
         offsets[i + 1] = offsets[i] + (_length(_entry(tables, number)) if is_used else 0)
 
 
@@ -218,7 +245,7 @@ def copy_texts(tables: Any, numbers: Any, offsets: Any, out: Any) -> None:
         size = offsets[i + 1] - offsets[i]
         if size > 0:
             entry = _entry(tables, uint64(numbers[i]))
-            source = view_u8(int(view_u64(entry, 2)[1]) if size > INLINE_BYTES else entry + 8, size)
+            source = view_u8(int64(view_u64(entry, 2)[1]) if size > INLINE_BYTES else entry + 8, size)
             target = out[offsets[i] : offsets[i + 1]]
             for k in range(size):
                 target[k] = source[k]
@@ -235,3 +262,6 @@ def warm() -> None:
     tables, offsets = np.array([[table.ctypes.data, count]], np.int64), np.zeros(2, np.int64)
     text_lengths(tables, np.zeros(1, np.int64), offsets)
     copy_texts(tables, np.zeros(1, np.int64), offsets, text)
+    ids: NDArray[np.uint32] = np.zeros(2, np.uint32)
+    ids.flags.writeable = False  # as those that are kept
+    see_ids(ids, np.zeros(0, np.int32), 0, 2, text)

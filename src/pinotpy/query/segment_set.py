@@ -59,6 +59,8 @@ class SegmentSet(Sequence[Segment]):
         # Shapes of queries over this set (prepared.py).
         self.prepared: dict[Any, Any] = {}
         self.asked: frozenset[Any] = frozenset()
+        # What is known of the numbers of raw texts, by column (operators/kept_texts.py).
+        self.texts: dict[str, Any] = {}
         if previous is not None:
             self._take_over(previous)
 
@@ -150,7 +152,7 @@ class SegmentSet(Sequence[Segment]):
         part.docs = self.docs[rows]
         part.total_docs = int(part.docs.sum())
         part._whole, part._columns, part._has, part._partitionings, part._occupied = (self, rows), {}, {}, {}, None
-        part._ranges, part.prepared, part.asked = {}, {}, frozenset()
+        part._ranges, part.prepared, part.asked, part.texts = {}, {}, frozenset(), {}
         return part
 
     def _bound(self) -> None:

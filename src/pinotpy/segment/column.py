@@ -119,6 +119,10 @@ class ImmutableColumn:
         """What is computed from this column alone, kept under the budget of decoded columns; `kind` names it."""
         return DECODED.get((self._segment_id, self.name, kind), compute)
 
+    def drop_derived(self, kind: str) -> None:
+        """Forget what `derived` kept."""
+        DECODED.drop((self._segment_id, self.name, kind))
+
     def _raw_offsets(self) -> NDArray[np.int64]:
         offsets: NDArray[np.int64] = self._buffers.view(layout.FORWARD_OFFSETS, np.int64)
         if self.metadata.codec is None:

@@ -1,4 +1,5 @@
-"""Decompressed and unpacked columns, and the checked offsets of their values, under a byte budget, least recently used out first.
+"""Decompressed and unpacked columns, the checked offsets of their values, and what queries derived from columns, under a byte
+budget, least recently used out first.
 
 Who got an array keeps it alive by holding it: eviction only forgets, so no reader ever sees freed memory.
 """
@@ -30,6 +31,10 @@ class DecodedCache:
     def used_bytes(self) -> int:
         return self._used_bytes
 
+    @property
+    def budget_bytes(self) -> int:
+        return self._budget_bytes
+
     def set_budget(self, budget_bytes: int) -> None:
         """Change the budget; what no longer fits goes at once."""
         with self._lock:
@@ -52,6 +57,12 @@ class DecodedCache:
                 self._used_bytes += decoded.nbytes
                 self._shrink()
         return decoded
+
+    def drop(self, key: Key) -> None:
+        """Forget one entry."""
+        with self._lock:
+            found = self._entries.pop(key, None)
+            self._used_bytes -= 0 if found is None else found.nbytes
 
     def forget(self, segment_id: int) -> None:
         """Drop all columns of a closed segment."""

@@ -15,7 +15,7 @@ import pytest
 
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
-from pinotpy.errors import MemoryLimitError, QueryCancelledError
+from pinotpy.errors import MemoryLimitError, QueryCancelledError, QueryExecutionError
 from pinotpy.pql.parser import parse_sql
 from pinotpy.query.combine import merge_partials
 from pinotpy.query.compile import compile_query
@@ -23,8 +23,9 @@ from pinotpy.query.context import QueryOptions
 from pinotpy.query.control import QueryControl
 from pinotpy.query.execute import execute
 from pinotpy.query.narrow import narrow
-from pinotpy.query.operators import text_numbers
-from pinotpy.query.operators.text_numbers import HASH_MASK, TextNumbers, number_texts
+from pinotpy.query.operators import kept_texts, text_numbering
+from pinotpy.query.operators.text_numbering import HASH_MASK
+from pinotpy.query.operators.text_numbers import TextNumbers, number_texts
 from pinotpy.query.reduce import reduce_partials
 from pinotpy.query.scan import build_scan
 from pinotpy.segment.builder import build_segment_into
@@ -151,16 +152,26 @@ def test_numbers_are_equal_where_texts_are(segments: list[Segment], threads: int
 
 def test_waves_and_runs_are_not_seen(segments: list[Segment], monkeypatch: pytest.MonkeyPatch) -> None:
     whole = numbers_of(segments, "many", 2)
-    monkeypatch.setattr(text_numbers, "RUN_DOCS", 1 << 10)
-    monkeypatch.setattr(text_numbers, "WAVE_DOCS", 1 << 13)
-    monkeypatch.setattr(text_numbers, "PART_DOCS", 1 << 8)
+    monkeypatch.setattr(text_numbering, "RUN_DOCS", 1 << 10)
+    monkeypatch.setattr(text_numbering, "WAVE_DOCS", 1 << 13)
+    monkeypatch.setattr(text_numbering, "PART_DOCS", 1 << 8)
     parts = numbers_of(segments, "many", 2)
     assert parts.count == whole.count
     for number, columns in enumerate(DATA):
         assert [text.decode() for text in parts.values(parts.ids[number]).to_pylist()] == columns["many"]
 
 
-def test_memory_is_counted_and_the_query_can_be_stopped(segments: list[Segment]) -> None:
+def test_parts_that_are_too_uneven_are_one(segments: list[Segment], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_numbering, "PART_DOCS", 1 << 12)
+    monkeypatch.setattr(text_numbering, "NUMBERS_MAX", 4096)
+    found = numbers_of(segments, "odd", 2, hash_mask=0x3 << 60)
+    assert found.num_ids == found.count == len({text for columns in DATA for text in columns["odd"]})
+    with pytest.raises(QueryExecutionError):
+        numbers_of(segments, "many", 2, with_ids=False, hash_mask=HASH_MASK >> 1)
+
+
+def test_memory_is_counted_and_the_query_can_be_stopped(segments: list[Segment], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_texts, "BUDGET_SHARE_MAX", 0)
     for text in ("SELECT many, COUNT(*) FROM t GROUP BY many", "SELECT DISTINCTCOUNT(many) FROM t", "SELECT many, n, COUNT(*) FROM t GROUP BY many, n"):
         context = compile_query(parse_sql(text), SCHEMA, QueryOptions(), null_handling=False)
         with pytest.raises(MemoryLimitError):

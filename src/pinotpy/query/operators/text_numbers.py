@@ -1,11 +1,11 @@
-"""Numbers for the texts of a raw column, the same in all segments that a query reads (kernels/text_parts.py): groups and distinct
-values are counted by number, and only the texts of an answer are read again.
+"""Numbers for the texts of a raw column, the same in all segments that a query reads: groups and distinct values are counted by
+number, and only the texts of an answer are read again.
 
     numbers = number_texts(plan, "session", segments)
-    numbers.ids[segment]          # uint32[num_docs], written at the docs that the plan reads
+    numbers.ids[segment]          # uint32[num_docs]
     numbers.values(ids)           # Arrow binary
 
-Docs are dealt in runs and numbered in waves, so that what lies between the two steps stays small however many docs there are.
+They are those of the docs that the query reads (text_numbering.py), or those of all docs, kept from query to query (kept_texts.py).
 """
 
 from __future__ import annotations
@@ -22,39 +22,40 @@ from pinotpy.errors import QueryExecutionError
 from pinotpy.kernels import abi
 from pinotpy.kernels import text_parts as kernels
 from pinotpy.query.control import QueryControl
-from pinotpy.query.jobs import run_jobs
+from pinotpy.query.operators.kept_texts import KeptTexts, kept_texts
+from pinotpy.query.operators.text_numbering import HASH_MASK, Ids, Run, Workers, number_runs, runs_of
 from pinotpy.query.plan import ScanPlan
 
-Ids = NDArray[np.uint32]
-# Docs that are dealt at once, a job of a thread, and in all runs of a wave.
-RUN_DOCS: Final = 1 << 17
-WAVE_DOCS: Final = 1 << 22
-# About so many docs a part: of texts that repeat, its table fits a cache.
-PART_DOCS: Final = 1 << 15
-HASH_MASK: Final = 2**64 - 1
-_RUN_BYTES: Final = kernels.ENTRY_WORDS * 8 + 4  # of a doc
 _BYTES_MAX: Final = 2**31 - 1
-_NO_DOCS: Final = np.zeros(0, np.int32)
-_Run = tuple[int, NDArray[np.int32], int, int]  # segment, docs (none: those from the third on), first doc, how many
 
 
 class TextNumbers:
-    """The distinct texts of a raw column at the docs that a plan reads.
+    """Distinct texts of a raw column, among them all at the docs that a plan reads.
 
-    count: of distinct texts. num_ids: all numbers are below it, not all of them are used. ids: by segment, uint32[num_docs],
-    the number of each doc that is read; nothing of interest at others. Texts are read where they lie: hold the segments.
+    num_ids: all numbers are below it, not all of them are used. ids: by segment, uint32[num_docs], the number of each doc that
+    is read; nothing of interest at others. Texts are read where they lie: hold the segments.
+
+    Args:
+        tables: address and count of the entries of every part; keep: what they lie in.
+        used: the numbers at the docs that are read; None: all that there are.
     """
 
-    def __init__(self, control: QueryControl, tables: Sequence[tuple[NDArray[np.uint64], int]], ids: dict[int, Ids]) -> None:
+    def __init__(self, control: QueryControl, tables: Sequence[tuple[int, int]], ids: dict[int, Ids], keep: object, used: NDArray[np.int64] | None) -> None:
         self.ids = ids
-        self._control, self._kept = control, [table for table, _ in tables]
-        self._tables = np.array([(table.ctypes.data, count) for table, count in tables], np.int64)
-        self.count = int(self._tables[:, 1].sum())
+        self._control, self._kept, self._used = control, keep, used
+        self._tables = np.array(tables, np.int64)
         self.num_ids = int(self._tables[:, 1].max()) * len(tables)
         self._same: NDArray[np.int32] | None = None
 
+    @property
+    def count(self) -> int:
+        """Of the distinct texts at the docs that are read."""
+        return int(self._tables[:, 1].sum()) if self._used is None else len(self._used)
+
     def all_ids(self) -> NDArray[np.int64]:
-        """The numbers that are used."""
+        """The numbers at the docs that are read."""
+        if self._used is not None:
+            return self._used
         parts = len(self._tables)
         return np.concatenate([np.arange(count) * parts + part for part, count in enumerate(self._tables[:, 1].tolist())])
 
@@ -89,82 +90,41 @@ def number_texts(plan: ScanPlan, name: str, segments: Sequence[int], *, with_ids
 
     Args:
         plan: one that reads everything (match_all) or is narrowed to lists.
-        with_ids: the ids of docs are wanted, not only which texts there are.
+        with_ids: the ids of docs are wanted, else which texts there are.
         hash_mask: bits of hashes that count; for tests.
 
     Raises: what the plan's control raises.
     """
-    return _Numbering(plan, name, segments, with_ids, hash_mask).numbers()
+    workers = Workers(plan.control, plan.num_threads, plan.executor)
+    runs = _runs(plan, set(segments))
+    kept = None
+    if hash_mask == HASH_MASK:
+        kept = kept_texts(plan.segments.whole, name, sum(run.count for run in runs), plan.control, plan.num_threads, plan.executor)
+    if kept is not None:
+        return _of_kept(plan, kept, runs, segments, workers, with_ids=with_ids)
+    docs = {segment: plan.segments[segment].num_docs for segment in segments}
+    found = number_runs(workers, plan.metas.of(name), runs, docs, with_ids=with_ids, hash_mask=hash_mask)
+    tables = [(table.ctypes.data, count) for table, count in found.tables]
+    return TextNumbers(plan.control, tables, found.ids, found, None)
 
 
-class _Numbering:
-    """Numbering at work."""
-
-    def __init__(self, plan: ScanPlan, name: str, segments: Sequence[int], with_ids: bool, hash_mask: int) -> None:
-        self._plan, self._metas, self._hash_mask = plan, plan.metas.of(name), np.uint64(hash_mask)
-        self._runs = _runs(plan, set(segments))
-        docs = sum(count for *_, count in self._runs)
-        self._parts = min(1 << max((docs // PART_DOCS).bit_length() - 1, 0), kernels.PARTS_MAX)
-        self._tables = [(np.zeros(0, np.uint64), np.zeros(0, np.uint32), 0)] * self._parts
-        self._ids: dict[int, Ids] = {}
-        if with_ids:
-            plan.control.reserve(sum(plan.segments[segment].num_docs for segment in segments) * 4)
-            self._ids = {segment: np.empty(plan.segments[segment].num_docs, np.uint32) for segment in segments}
-
-    def numbers(self) -> TextNumbers:
-        control = self._plan.control
-        wave = max(1, WAVE_DOCS // RUN_DOCS)
-        width = max((count for *_, count in self._runs), default=0)
-        size_bytes = min(wave, len(self._runs)) * width * _RUN_BYTES
-        try:
-            control.reserve(size_bytes)
-            entries = np.empty((min(wave, len(self._runs)), width * kernels.ENTRY_WORDS), np.uint64)
-            docs = np.empty((len(entries), width), np.uint32)
-            for first in range(0, len(self._runs), wave):
-                self._number(self._runs[first : first + wave], entries, docs)
-        finally:
-            control.release(size_bytes)
-        return TextNumbers(control, [(table, count) for table, _, count in self._tables], self._ids)
-
-    def _number(self, runs: Sequence[_Run], entries: NDArray[np.uint64], docs: Ids) -> None:
-        plan = self._plan
-        ends = np.zeros((len(runs), self._parts + 1), np.int64)
-        words = np.zeros((len(runs), kernels.RUN_WORDS), np.int64)
-        run_jobs(
-            [partial(self._deal, run, entries[i], docs[i], ends[i], words[i]) for i, run in enumerate(runs)],
-            threads=plan.num_threads,
-            executor=plan.executor,
-        )
-        run_jobs([partial(self._number_part, part, words, ends) for part in range(self._parts)], threads=plan.num_threads, executor=plan.executor)
-
-    def _deal(self, run: _Run, entries: NDArray[np.uint64], docs: Ids, ends: NDArray[np.int64], words: NDArray[np.int64]) -> None:
-        self._plan.control.check()
-        segment, listed, first, count = run
-        meta = self._metas[segment]
-        hashes = np.empty(count, np.uint64)
-        kernels.deal_texts(int(meta[abi.M_DATA]), int(meta[abi.M_RAW_OFFSETS]), listed, first, self._hash_mask, hashes, entries, docs, ends)
-        ids = self._ids[segment].ctypes.data if self._ids else 0
-        words[:] = entries.ctypes.data, docs.ctypes.data, ids, self._plan.segments[segment].num_docs
-
-    def _number_part(self, part: int, words: NDArray[np.int64], ends: NDArray[np.int64]) -> None:
-        control = self._plan.control
-        control.check()
-        table, index, count = self._tables[part]
-        held = table.nbytes + index.nbytes
-        table, index, count = self._tables[part] = kernels.number_part(words, ends, part, table, index, count)
-        control.reserve(table.nbytes + index.nbytes - held)
+def _of_kept(plan: ScanPlan, kept: KeptTexts, runs: Sequence[Run], segments: Sequence[int], workers: Workers, *, with_ids: bool) -> TextNumbers:
+    rows = plan.segments.rows_of_whole
+    ids = {segment: kept.ids[segment if rows is None else int(rows[segment])] for segment in segments}
+    numbers, used = TextNumbers(plan.control, kept.tables, ids, kept, None), None
+    if with_ids:
+        return numbers
+    if sum(run.count for run in runs) < plan.segments.whole.total_docs:
+        plan.control.reserve(numbers.num_ids * 9)
+        seen = np.zeros(numbers.num_ids, np.uint8)
+        workers.run([partial(kernels.see_ids, ids[run.segment], run.listed, run.first, run.count, seen) for run in runs])
+        used = np.flatnonzero(seen)
+    return TextNumbers(plan.control, kept.tables, {}, kept, used)
 
 
-def _runs(plan: ScanPlan, segments: set[int]) -> list[_Run]:
+def _runs(plan: ScanPlan, segments: set[int]) -> list[Run]:
     """The docs that a plan reads of some segments, in runs."""
-    units: list[tuple[int, NDArray[np.int32], int]] = []
+    of_units = plan.units[:, abi.U_SEGMENT].tolist()
     if plan.match_all:
-        units = [(segment, _NO_DOCS, plan.segments[segment].num_docs) for segment in np.unique(plan.units[:, abi.U_SEGMENT]).tolist()]
-    else:
-        units = [(segment, docs, len(docs)) for segment, docs in zip(plan.units[:, abi.U_SEGMENT].tolist(), plan.listed, strict=True)]
-    return [
-        (segment, docs[first : first + RUN_DOCS], first, min(RUN_DOCS, count - first))
-        for segment, docs, count in units
-        if segment in segments
-        for first in range(0, count, RUN_DOCS)
-    ]
+        return [run for segment in sorted(segments & set(of_units)) for run in runs_of(segment, None, plan.segments[segment].num_docs)]
+    return [run for segment, docs in zip(of_units, plan.listed, strict=True) if segment in segments for run in runs_of(segment, docs, len(docs))]
