@@ -129,7 +129,7 @@ def decimal_sums(rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.i
 
 def sums_as_doubles(states: pa.Array) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Sums rounded to double once, and which rows have seen anything."""
-    seen = states.is_valid().to_numpy(zero_copy_only=False)
+    seen = states.is_valid().to_numpy(zero_copy_only=False) if states.null_count else np.ones(len(states), np.bool_)
     if pa.types.is_list(states.type):
         return round_exact(states), seen
     if not pa.types.is_decimal(states.type):

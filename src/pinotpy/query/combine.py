@@ -35,7 +35,9 @@ def merge_partials(context: QueryContext, partials: Sequence[PartialResult]) -> 
         [entry for partial in partials for entry in partial.trace],
     )
     tables = [partial.rows for partial in partials if partial.rows is not None]
-    if tables:
+    if len(tables) == 1 and context.kind in (QueryKind.AGGREGATION, QueryKind.GROUP_BY):
+        merged.rows = tables[0]
+    elif tables:
         merged.rows = _merge_rows(context, tables)
     if context.kind is QueryKind.GROUP_BY:
         limit_groups(context, merged)
@@ -69,8 +71,6 @@ def _merge_rows(context: QueryContext, tables: list[pa.Table]) -> pa.Table:
             return _ordered(context, rows)
         case QueryKind.DISTINCT:
             return _ordered(context, _distinct(rows) if rows.num_rows else rows)
-        case _ if len(tables) == 1:
-            return rows
         case QueryKind.AGGREGATION:
             return _grouped(context, rows, [])
         case QueryKind.GROUP_BY:

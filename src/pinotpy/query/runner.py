@@ -139,7 +139,7 @@ def _count(plan: ScanPlan, states: list[abi.State]) -> None:
         statistics.num_docs_scanned += int(state.words[abi.S_DOCS_SCANNED])
         statistics.num_entries_scanned_in_filter += int(state.words[abi.S_ENTRIES_FILTER])
     matched = plan.units[plan.units[:, abi.U_SELECTED] > 0, abi.U_SEGMENT]
-    statistics.num_segments_matched += len(np.unique(matched))
+    statistics.num_segments_matched += len(set(matched.tolist()))
 
 
 def _trace(plan: ScanPlan, stage: Stage, states: list[abi.State], wall_ns: int) -> None:
