@@ -52,7 +52,7 @@ def _lowest_bit(typingctx: Any, word: Any) -> Any:
 
 
 @intrinsic
-def _num_bits(typingctx: Any, word: Any) -> Any:
+def num_bits(typingctx: Any, word: Any) -> Any:
     """Number of set bits of a uint64."""
 
     def codegen(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
@@ -261,7 +261,7 @@ def set_sizes(sets: Any, runs: Any, out: Any) -> None:
         found = view_u64(sets[i], end)
         total = uint64(0)
         for word in range(low >> 6, end):
-            total += _num_bits(_masked(found, word, low, high))
+            total += num_bits(_masked(found, word, low, high))
         out[i] = int64(total)
 
 

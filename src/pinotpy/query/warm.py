@@ -31,6 +31,7 @@ from pinotpy.kernels import (
     text_parts,
     text_search,
     top_groups,
+    value_bits,
 )
 from pinotpy.pql.parser import parse_pql, parse_sql
 from pinotpy.query.combine import merge_partials
@@ -136,6 +137,7 @@ def warm() -> None:
     pairs.warm()
     ranks.warm()
     rank_search.warm()
+    value_bits.warm()
     registers.warm()
     resolve.warm()
     hashes_of_texts.warm()

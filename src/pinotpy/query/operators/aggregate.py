@@ -14,6 +14,7 @@ from pinotpy.kernels import abi, groups
 from pinotpy.kernels.result_context import ResultContext
 from pinotpy.pql.ast import Identifier
 from pinotpy.query.narrow import narrow
+from pinotpy.query.operators import value_bits, value_runs
 from pinotpy.query.operators.collect import arena_rows, collect_states
 from pinotpy.query.operators.computed_columns import calls_of, with_computed_columns
 from pinotpy.query.operators.distributions import united_dictionaries
@@ -21,7 +22,6 @@ from pinotpy.query.operators.emit import NO_REGISTER, emit_distribution_frame, e
 from pinotpy.query.operators.layout import AggregationLayout, Layout, make_layout, projected_columns, state_columns, values_bound
 from pinotpy.query.operators.sources import Sources
 from pinotpy.query.operators.text_numbers import TextNumbers, is_numbered, number_texts
-from pinotpy.query.operators.value_runs import pays_off, with_runs
 from pinotpy.query.partial import PartialResult
 from pinotpy.query.plan import ScanPlan
 from pinotpy.query.prepared import Prepared, prepare
@@ -34,7 +34,7 @@ _UNITED_VALUES_MIN: Final = 1 << 16
 def run_aggregation(plan: ScanPlan) -> PartialResult:
     """One row of states; no rows if nothing matched. Raises what functions and limits raise."""
     ready = prepare(plan, _make, calls_of)
-    if ready is not None and pays_off(plan, ready.made.layout):
+    if ready is not None and (value_runs.pays_off(plan, ready.made.layout) or value_bits.pays_off(plan, ready.made.layout)):
         ready = None
     layout = make_layout(plan) if ready is None else ready.made.layout
     if plan.match_all and plan.segments:
@@ -102,7 +102,8 @@ class _Made:
 
 def _make(plan: ScanPlan) -> _Made:
     """Emit into the plan's shapes."""
-    layout = with_runs(plan, make_layout(plan), ())
+    layout = make_layout(plan)
+    layout = value_bits.with_bits(plan, value_runs.with_runs(plan, layout, ()), ())
     sources = Sources(plan)
     for shape in plan.shapes(projected_columns(plan.context)):
         shape.begin(groups.begin_dense.address, 1, 0)

@@ -20,6 +20,7 @@ from pinotpy.query.operators.distributions import collect_distribution
 from pinotpy.query.operators.layout import Layout, state_columns, word_kinds
 from pinotpy.query.operators.registers import collect_registers
 from pinotpy.query.operators.sources import Sources
+from pinotpy.query.operators.value_bits import collect_bits
 from pinotpy.query.operators.value_runs import collect_runs
 from pinotpy.query.plan import ScanPlan
 from pinotpy.query.star_tree.sketches import collect_sketches
@@ -76,6 +77,10 @@ def collect_states(
             if entry.runs:
                 own = [(thread.context, thread.first) for thread in threads]
                 states.append(collect_runs(plan, entry, entry.plan, own, groups, num_groups))
+                continue
+            if entry.bits is not None:
+                own = [(thread.context, thread.first) for thread in threads]
+                states.append(collect_bits(plan, entry, entry.plan, own, groups, num_groups))
                 continue
             rows_of_threads = [(thread.context, thread.units, thread.first) for thread in threads]
             states.append(collect_distribution(index, entry, entry.plan, rows_of_threads, groups, num_groups, sources, plan))

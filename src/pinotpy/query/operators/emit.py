@@ -13,7 +13,7 @@ from pinotpy.functions.spec import DistributionPlan, RegisterPlan, SlotPlan, Val
 from pinotpy.kernels import abi, distributions, fetch, hashing, updates, walk
 from pinotpy.pql.ast import Call, Expression, Identifier, Literal, Star
 from pinotpy.query.context import Filter
-from pinotpy.query.operators import registers, value_runs
+from pinotpy.query.operators import registers, value_bits, value_runs
 from pinotpy.query.operators.layout import AggregationLayout, Layout
 from pinotpy.query.operators.sources import Source, Sources, fetch_ids, fetch_nulls, fetch_values
 from pinotpy.query.plan import Shape
@@ -82,6 +82,9 @@ class _Emitter:
             return
         if source is not None and source.by_id:
             ids = self._hold("ids", entry.source, lambda: fetch_ids(self.shape, source))
+            if entry.bits is not None:
+                value_bits.emit_ids(self.shape, entry, self.groups, ids, skip)
+                return
             self.shape.emit(distributions.add_ids.address, self.groups, ids, entry.distribution, skip)
             return
         kind = Values.DOUBLE if entry.argument.data_type.stored.is_floating else Values.LONG
@@ -245,6 +248,10 @@ def emit_distribution_frame(shape: Shape, layout: Layout, num_groups: NDArray[np
         if isinstance(entry.plan, RegisterPlan):
             registers.emit_frame(shape, entry, entry.plan, num_groups)
         if not isinstance(entry.plan, DistributionPlan):
+            continue
+        if entry.bits is not None:
+            assert num_groups is not None, "sets of bits are of groups whose number is known"
+            value_bits.emit_frame(shape, entry, num_groups)
             continue
         if entry.runs:
             assert num_groups is not None, "runs are of groups whose number is known"

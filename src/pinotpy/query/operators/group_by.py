@@ -16,6 +16,7 @@ from pinotpy.kernels import abi, groups, hashing, merge
 from pinotpy.kernels.result_context import ResultContext
 from pinotpy.pql.ast import Identifier
 from pinotpy.query.combine import limit_groups
+from pinotpy.query.operators import value_bits, value_runs
 from pinotpy.query.operators.collect import ArenaRows, arena_rows, collect_states, decode, key_array
 from pinotpy.query.operators.computed_columns import calls_of, with_computed_columns
 from pinotpy.query.operators.dealt_groups import DealtTable, dealt_table
@@ -28,7 +29,6 @@ from pinotpy.query.operators.numbered_groups import NumberedTable, numbered_tabl
 from pinotpy.query.operators.sources import Source, Sources, fetch_ids, fetch_values
 from pinotpy.query.operators.text_numbers import TextNumbers
 from pinotpy.query.operators.top_groups import needed_groups, rankings
-from pinotpy.query.operators.value_runs import pays_off, with_runs
 from pinotpy.query.partial import PartialResult
 from pinotpy.query.plan import ScanPlan, Shape
 from pinotpy.query.prepared import prepare
@@ -50,12 +50,12 @@ def run_group_by(plan: ScanPlan) -> PartialResult:
     """Rows of k<i> and states, one a group, no particular order. Raises what functions and limits raise."""
     num_read = len(projected_columns(plan.context))
     ready = prepare(plan, _make, calls_of)
-    if ready is not None and pays_off(plan, ready.made.layout):
+    if ready is not None and (value_runs.pays_off(plan, ready.made.layout) or value_bits.pays_off(plan, ready.made.layout)):
         ready = None
     if ready is None:
         plan = with_computed_columns(plan)
         layout, keys = make_layout(plan), make_keys(plan)
-        layout = with_runs(plan, layout, keys)
+        layout = value_bits.with_bits(plan, value_runs.with_runs(plan, layout, keys), keys)
     else:
         layout, keys = ready.made.layout, ready.made.keys
     together = _table_of_all(plan, layout, keys)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,7 @@ from pinotpy.functions.spec import AggregateFunction, Argument, Plan, SlotPlan, 
 from pinotpy.kernels import abi, result_context
 from pinotpy.pql.ast import Expression, Identifier, Literal, Star
 from pinotpy.query.context import Aggregation, QueryContext
+from pinotpy.query.global_ids import ColumnIds
 from pinotpy.query.plan import ScanPlan
 from pinotpy.query.result_types import argument_of, columns_in, is_strict, types_of
 from pinotpy.query.star_tree.sketches import num_rows, sketch_plan
@@ -33,7 +34,8 @@ class AggregationLayout:
     seen_word: word of the row that counts its values (0: the group's row count serves).
     first_word: of its slots; distribution: word of its distribution in the context, -1 if it has none.
     walks: it sees each value of a multi-value column.
-    runs: its distribution keeps runs of values (value_runs.py).
+    runs: its distribution keeps runs of values (value_runs.py). bits: global ids of its values, where it keeps a bit for each
+    (value_bits.py).
     """
 
     aggregation: Aggregation
@@ -46,6 +48,7 @@ class AggregationLayout:
     walks: bool
     flagged: bool
     runs: bool = False
+    bits: ColumnIds | None = field(default=None, compare=False)
 
     @property
     def source(self) -> Expression:
@@ -135,8 +138,8 @@ def state_columns(layout: Layout, states: Sequence[Sequence[pa.Array]]) -> dict[
     """State columns of all aggregations by their names in a PartialResult: a<i>_<state>."""
     out: dict[str, pa.Array] = {}
     for i, (entry, columns) in enumerate(zip(layout.aggregations, states, strict=True)):
-        for field, column in zip(entry.function.state_fields(entry.argument), columns, strict=True):
-            out[f"a{i}_{field.name}"] = column
+        for state, column in zip(entry.function.state_fields(entry.argument), columns, strict=True):
+            out[f"a{i}_{state.name}"] = column
     return out
 
 

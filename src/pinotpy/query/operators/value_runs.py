@@ -39,7 +39,7 @@ _STEP_VALUES: Final = 1 << 21
 
 def with_runs(plan: ScanPlan, layout: Layout, keys: Sequence[Key]) -> Layout:
     """The layout in which aggregations keep runs where that pays off."""
-    if not pays_off(plan, layout) or _groups_of_unit(plan, keys) > GROUPS_MAX:
+    if not pays_off(plan, layout) or groups_of_unit(plan, keys) > GROUPS_MAX:
         return layout
     entries = tuple([replace(entry, runs=True) if _looks_for_ranks(entry) and _is_raw(plan, entry) else entry for entry in layout.aggregations])
     return replace(layout, aggregations=entries)
@@ -63,7 +63,7 @@ def _is_raw(plan: ScanPlan, entry: AggregationLayout) -> bool:
     return not isinstance(entry.source, Identifier) or bool((plan.metas.of(entry.source.name)[:, abi.M_CARDINALITY] < 0).all())
 
 
-def _groups_of_unit(plan: ScanPlan, keys: Sequence[Key]) -> float:
+def groups_of_unit(plan: ScanPlan, keys: Sequence[Key]) -> float:
     """At most so many groups are in one unit; infinite where that is not known."""
     product: NDArray[np.float64] = np.ones(len(plan.segments))
     for key in keys:

@@ -1,0 +1,120 @@
+"""Distinct counts whose answer is made here alone, of columns with global ids: a bit a value and group (kernels/value_bits.py).
+
+Taken where the sets of all units take no more memory than the ids of their docs would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pinotpy.functions.spec import DistributionPlan
+from pinotpy.kernels import abi, value_bits
+from pinotpy.kernels.result_context import D_RUNS
+from pinotpy.kernels.value_runs import RUN_ENTRY_WORDS
+from pinotpy.pql.ast import Identifier
+from pinotpy.query.global_ids import global_ids
+from pinotpy.query.operators.keys import Key
+from pinotpy.query.operators.layout import AggregationLayout, Layout
+from pinotpy.query.operators.value_runs import groups_of_unit
+from pinotpy.query.plan import ScanPlan, Shape
+from pinotpy.query.steps import in_shares, run_steps
+
+Words = NDArray[np.int64]
+
+DOCS_MIN: Final = 1 << 16
+# Bytes of sets for every doc: a pair that is kept as it comes takes twice as much.
+BYTES_PER_DOC: Final = 8
+MEMORY_SHARE_MAX: Final = 0.25
+# Words of all sets that are united in one step.
+_STEP_WORDS: Final = 1 << 22
+
+
+def pays_off(plan: ScanPlan, layout: Layout) -> bool:
+    """Whether some aggregation might keep bits."""
+    if not plan.is_whole or plan.pre_aggregated or plan.num_units < 2 or not any(_is_counted(entry) for entry in layout.aggregations):
+        return False
+    return _num_docs(plan) >= DOCS_MIN
+
+
+def with_bits(plan: ScanPlan, layout: Layout, keys: Sequence[Key]) -> Layout:
+    """The layout in which distinct counts keep bits where that pays off."""
+    if not pays_off(plan, layout):
+        return layout
+    groups = groups_of_unit(plan, keys)
+    memory_max = int(plan.control.words[abi.C_MEMORY_MAX])
+    allowed = min(float(_num_docs(plan) * BYTES_PER_DOC), memory_max * MEMORY_SHARE_MAX if memory_max else float("inf"))
+    entries = []
+    for entry in layout.aggregations:
+        if _is_counted(entry) and isinstance(entry.source, Identifier) and bool((plan.metas.of(entry.source.name)[:, abi.M_CARDINALITY] >= 0).all()):
+            ids = global_ids(plan, entry.source.name)
+            size_bytes = float("inf") if ids is None else groups * plan.num_units * ((ids.num_ids >> 6) + 1) * 8
+            if size_bytes <= allowed:
+                allowed -= size_bytes
+                entries.append(replace(entry, bits=ids))
+                continue
+        entries.append(entry)
+    return replace(layout, aggregations=tuple(entries))
+
+
+def _is_counted(entry: AggregationLayout) -> bool:
+    plan = entry.plan
+    if not isinstance(plan, DistributionPlan) or plan.count_state is None or plan.by_segment:
+        return False
+    return not entry.walks and isinstance(entry.source, Identifier)
+
+
+def _num_docs(plan: ScanPlan) -> int:
+    return int((plan.units[:, abi.U_HIGH] - plan.units[:, abi.U_LOW]).sum())
+
+
+def emit_frame(shape: Shape, entry: AggregationLayout, num_groups: Words) -> None:
+    """Begin and end instructions of one aggregation's sets; `num_groups` per unit."""
+    assert entry.bits is not None
+    shape.begin(value_bits.begin_bits.address, entry.distribution, num_groups, (entry.bits.num_ids >> 6) + 1)
+    shape.end(value_bits.end_bits.address, entry.distribution)
+
+
+def emit_ids(shape: Shape, entry: AggregationLayout, groups: int, ids: int, skip: int) -> None:
+    """Set the bits of a register of dict ids."""
+    assert entry.bits is not None and isinstance(entry.source, Identifier)
+    remaps, cardinalities = entry.bits.remaps[shape.segments], shape.meta_word(entry.source.name, abi.M_CARDINALITY)
+    shape.emit(value_bits.add_bits.address, groups, ids, entry.distribution, skip, remaps, cardinalities)
+
+
+def collect_bits(
+    plan: ScanPlan, entry: AggregationLayout, distribution: DistributionPlan, threads: Sequence[tuple[Any, int]], groups: Words, num_groups: int
+) -> list[pa.Array]:
+    """State columns: how many values each group has.
+
+    Args:
+        threads: (result context, number of the first row) of every thread.
+        groups: group of every row of all threads.
+    """
+    assert entry.bits is not None and distribution.count_state is not None
+    found = [context.vector(entry.distribution + D_RUNS).reshape(-1, RUN_ENTRY_WORDS) for context, _ in threads]
+    of_sets = np.concatenate([groups[first + own[:, 0]] for own, (_, first) in zip(found, threads, strict=True)])
+    order = np.argsort(of_sets, kind="stable")
+    addresses = np.concatenate([own[:, 1] for own in found])[order]
+    starts = of_sets[order].searchsorted(np.arange(num_groups + 1))
+    num_words = (entry.bits.num_ids >> 6) + 1
+    num_workers = plan.num_threads if len(addresses) * num_words > _STEP_WORDS // 4 else 1
+    counts = np.zeros((num_workers, num_groups), np.int64)
+    # A step is a stretch of words of all sets.
+    stretch = max(_STEP_WORDS // max(len(addresses), 1), 1)
+    borders = [*range(0, num_words, stretch), num_words]
+    workers = []
+    for worker in range(num_workers):
+        low, high = ((len(borders) - 1) * (worker + i) // num_workers for i in (0, 1))
+
+        def work(first: int, last: int, own: Words = counts[worker]) -> None:
+            value_bits.count_united(addresses, starts, borders[first], borders[last], own)
+
+        workers.append(in_shares([1] * (len(borders) - 1), low, high, 1, work))
+    run_steps(plan.control, plan.executor, workers)
+    return distribution.count_state(counts.sum(axis=0))
