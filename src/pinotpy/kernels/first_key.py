@@ -23,7 +23,6 @@ from pinotpy.kernels.abi import (
     INSTRUCTION_WORDS,
     M_CARDINALITY,
     M_DATA,
-    M_DICTIONARY,
     M_NULLS,
     M_NUM_DOCS,
     M_STORED,
@@ -37,28 +36,17 @@ from pinotpy.kernels.abi import (
     S_SELECTION,
     STATE_WORDS,
     T_DOUBLE,
-    T_FLOAT,
     T_INT,
     T_LONG,
-    T_VAR,
     block_function,
     inner,
     mask_register,
     words,
 )
 from pinotpy.kernels.compact import compress_list, compress_range
+from pinotpy.kernels.dictionary_keys import find_ids
 from pinotpy.kernels.masks import SCRATCH_MASK, clear_tail, count_ones, mask_address
-from pinotpy.kernels.sort_words import (
-    ALL,
-    dictionary_text,
-    double_of_word,
-    first_bytes,
-    flip_of,
-    integer_of_word,
-    order_texts,
-    word_of_double,
-    word_of_integer,
-)
+from pinotpy.kernels.sort_words import ALL, double_of_word, flip_of, integer_of_word
 from pinotpy.kernels.top_rows import T_SHARED, T_VERSION, T_WIDTH, T_WORST, top_of
 from pinotpy.kernels.views import view_f32, view_f64, view_i32, view_i64, view_u8, view_u16, view_u32, view_u64
 
@@ -122,46 +110,6 @@ def _add_nulls(flags: Any, meta: Any, whole: bool, base: int, docs: Any) -> None
     for i in range(len(flags)):
         doc = base + i if whole else np.int64(docs[i])
         flags[i] |= (bits[doc >> 3] >> uint8(doc & 7)) & uint8(1)
-
-
-# --- bounds ------------------------------------------------------------------------------------------------------------------
-
-
-@inner
-def _is_behind(meta: Any, dict_id: int, worst: Any, word: Any, flip: Any, is_worst: bool) -> Any:
-    # Whether a dictionary's value sorts after the worst row's.
-    stored, count = meta[M_STORED], meta[M_CARDINALITY]
-    if stored == T_VAR:
-        address, length = dictionary_text(meta, dict_id)
-        own = first_bytes(address, length) ^ flip
-        if own == word and is_worst:
-            order = order_texts(address, length, np.int64(worst[1]), np.int64(worst[2]))
-            return order > 0 if flip == 0 else order < 0
-        return own > word
-    if stored == T_INT:
-        own = word_of_integer(np.int64(view_i32(meta[M_DICTIONARY], count)[dict_id]))
-    elif stored == T_LONG:
-        own = word_of_integer(view_i64(meta[M_DICTIONARY], count)[dict_id])
-    elif stored == T_FLOAT:
-        own = word_of_double(np.float64(view_f32(meta[M_DICTIONARY], count)[dict_id]))
-    else:
-        own = word_of_double(view_f64(meta[M_DICTIONARY], count)[dict_id])
-    return (own ^ flip) > word
-
-
-@inner
-def _find_ids(args: Any, meta: Any, worst: Any, word: Any, flip: Any, is_worst: bool) -> None:
-    # Ids of the values that are not behind the worst row's: the first ones of the dictionary, the last ones if descending.
-    descending = flip != 0
-    low, high = 0, meta[M_CARDINALITY]
-    while low < high:
-        middle = (low + high) >> 1
-        if _is_behind(meta, middle, worst, word, flip, is_worst) == descending:
-            low = middle + 1
-        else:
-            high = middle
-    args[_KNOWN + 2] = low if descending else 0
-    args[_KNOWN + 3] = meta[M_CARDINALITY] - 1 if descending else low - 1
 
 
 # --- the block function --------------------------------------------------------------------------------------------------------
@@ -266,7 +214,7 @@ def narrow(state_address: int, args_address: int) -> Any:
         flags[:] = 0  # nulls are first and the worst row is one: nothing else can enter
     elif by_id:
         if args[_KNOWN] != version + 1 or uint64(args[_KNOWN + 1]) != shared:
-            _find_ids(args, meta, worst, word, flip, is_worst)
+            args[_KNOWN + 2], args[_KNOWN + 3] = find_ids(meta, worst, word, flip, is_worst)
             args[_KNOWN], args[_KNOWN + 1] = version + 1, np.int64(shared)
         _flag_ids(flags, args, meta, whole, base, docs)
     else:

@@ -7,7 +7,8 @@ candidates become rare: of n rows in random order wanted * ln(n / wanted) or so.
 their worst, since nothing behind the worst of one thread can be among the best of all.
 
 Context (S_USER, int64[TOP_WORDS], T_*). Block functions: `narrow` after each key drops docs that are behind the worst already,
-so that the next key is fetched for few; `keep_rows` at the end puts those that are left into the buffer.
+so that the next key is fetched for few; `tell_bound` after the first key those that the rest of the block puts behind;
+`keep_rows` at the end puts what is left into the buffer.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from pinotpy.kernels.abi import (
     words,
 )
 from pinotpy.kernels.masks import SCRATCH_MASK
-from pinotpy.kernels.sort_words import K_WORD, order_rows
+from pinotpy.kernels.sort_words import ALL, K_WORD, order_rows
 from pinotpy.kernels.views import view_i64, view_u64
 
 T_COUNT: Final = 0  # rows in the buffer
@@ -53,6 +54,8 @@ TOP_WORDS: Final = 16
 
 # Registers with key words, from register 0 on.
 KEY_WORDS_MAX: Final = 16
+# So many selected docs of a block for every row wanted are worth a look for a bound.
+_BLOCK_ROWS_PER_LANE: Final = 4
 _SHORT: Final = 16  # runs of rows that are sorted by insertion
 
 
@@ -262,13 +265,76 @@ def _compact(values: Any, flags: Any) -> None:
         at += flags[i]
 
 
+@inner
+def keep_flagged(state: Any, flags: Any, tied: Any, registers: int, is_last: bool) -> None:
+    """Keep the selected docs that have a flag, with their words in `registers`, a bit each, and drop docs that tie by the last key."""
+    if is_last:
+        _drop_ties(flags, tied)
+    kept = _count(flags)
+    if kept == len(flags):
+        return
+    if kept > 0:
+        keys = _key_words(state, KEY_WORDS_MAX)
+        for k in range(KEY_WORDS_MAX):
+            if (registers >> k) & 1 != 0:
+                _compact(keys[k * BLOCK :], flags)
+        _compact(tied, flags)
+        _compact(selection(state), flags)
+    state[S_SELECTED], state[S_DENSE] = kept, 0
+
+
+@inner
+def _least_of_lanes(lanes: Any, keys: Any) -> None:
+    for i in range(len(lanes)):
+        lanes[i] = min(lanes[i], keys[i])
+
+
+@inner
+def _bound(keys: Any, lanes: Any) -> Any:
+    # The greatest of the least words of each lane (key i is in lane i mod lanes): as many keys as there are lanes are not above.
+    lanes[:] = ALL
+    for first in range(0, len(keys) - len(lanes) + 1, len(lanes)):
+        _least_of_lanes(lanes, keys[first : first + len(lanes)])
+    bound = lanes[0]
+    for i in range(len(lanes)):
+        bound = max(bound, lanes[i])
+    return bound
+
+
+@block_function
+def tell_bound(state_address: int, args_address: int) -> Any:
+    """Tell all threads a bound of the first words, which lie in register 0, where many docs are selected for the rows wanted: what
+    a block itself says keeps most of it out of the buffer, also where every row is before all rows so far (newest first, in
+    docs that ascend by time). A0 a free register, A1 number of registers that
+    hold words."""
+    state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
+    top, n = top_of(state), state[S_SELECTED]
+    num_lanes = (top[T_WANTED] + 7) & ~7
+    if top[T_WANTED] == 0 or n < _BLOCK_ROWS_PER_LANE * num_lanes:
+        return E_OK
+    lanes = view_u64(state[S_REGISTERS] + args[A0] * BLOCK * 8, num_lanes)
+    keys, shared = _key_words(state, 1)[:n], view_u64(top[T_SHARED], 1)
+    bound = min(_bound(keys, lanes), shared[0])
+    shared[0] = bound
+    flags = mask_register(state, SCRATCH_MASK)[:n]
+    for i in range(n):
+        flags[i] = keys[i] <= bound
+    kept = _count(flags)
+    if kept < n:
+        for k in range(args[A0 + 1]):
+            _compact(_key_words(state, KEY_WORDS_MAX)[k * BLOCK :], flags)
+        _compact(selection(state), flags)
+        state[S_SELECTED], state[S_DENSE] = kept, 0
+    return E_OK
+
+
 @block_function
 def narrow(state_address: int, args_address: int) -> Any:
-    """Drop selected docs that sort after the worst row by the word or text in registers A0 to A1 - 1, where they tie by what
-    comes before it: that lies in registers 0 to A0 - 1.
+    """Drop selected docs that sort after the worst row by the word or text whose words lie in registers A0 to A1 - 1, where they
+    tie by what comes before it.
 
     A2 register of flags, 1 = the doc ties with the worst row by the keys so far; A3 1 = nothing comes before; A4 1 = this is the
-    last key, so that docs that tie are behind the worst row too.
+    last key, so that docs that tie are behind the worst row too; A5 a bit for each register of words that are known.
     """
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
     top, first, end, n = top_of(state), args[A0], args[A0 + 1], state[S_SELECTED]
@@ -281,14 +347,5 @@ def narrow(state_address: int, args_address: int) -> Any:
     _flag_words(flags, tied, keys[first * BLOCK :], worst[first])
     if kinds[first] != K_WORD:
         _flag_texts(flags, tied, keys[first * BLOCK :], worst[first:], kinds[first:])
-    if args[A0 + 4] != 0:
-        _drop_ties(flags, tied)
-    kept = _count(flags)
-    if kept < n:
-        if kept > 0:
-            for k in range(end):
-                _compact(keys[k * BLOCK :], flags)
-            _compact(tied, flags)
-            _compact(selection(state), flags)
-        state[S_SELECTED], state[S_DENSE] = kept, 0
+    keep_flagged(state, flags, tied, args[A0 + 5], args[A0 + 4] != 0)
     return E_OK

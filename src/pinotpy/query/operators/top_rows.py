@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pinotpy.kernels import abi, first_key, sort_words, top_rows
+from pinotpy.kernels import abi, dictionary_keys, first_key, sort_words, top_rows
 from pinotpy.pql.ast import Expression, Identifier
 from pinotpy.query.context import OrderBy
 from pinotpy.query.operators.rows import is_number
@@ -105,27 +105,47 @@ def _kinds(plan: ScanPlan, numbers: Sequence[bool]) -> list[int]:
 
 
 def _emit(shape: Shape, names: Sequence[str], numbers: Sequence[bool]) -> None:
-    """Key after key into registers 0, 1, …; after each, docs that are behind already are dropped."""
+    """Key words into registers 0, 1, …; after each key, docs that are behind already are dropped. By ids where there is a
+    dictionary: then the words themselves are made at the end, for the few that are left."""
     context = shape.plan.context
     has_flags = context.null_handling
     total = sum(_num_words(is_a_number, has_flag=has_flags) for is_a_number in numbers)
     targets = [shape.allocate() for _ in range(total)]
     assert targets == list(range(total)), "key words must lie side by side"
     tied = shape.allocate()
-    filled = 0
+    at, known, later = 0, 0, []
     for name, by, is_a_number in zip(names, context.order_by, numbers, strict=True):
-        if filled == 0 and (is_a_number or shape.has_dictionary(name)):
+        if at == 0 and (is_a_number or shape.has_dictionary(name)):
             nulls = (_LAST if _nulls_last(by) else _FIRST) if has_flags else _NONE
             shape.emit(first_key.narrow.address, shape.meta(name), int(not by.ascending), nulls)
         if has_flags:
-            _emit_flag(shape, name, by, filled)
-            shape.emit(top_rows.narrow.address, filled, filled + 1, tied, int(filled == 0), 0)
-            filled += 1
-        _emit_key(shape, name, by, filled, is_a_number)
-        end = filled + _num_words(is_a_number, has_flag=False)
-        shape.emit(top_rows.narrow.address, filled, end, tied, int(filled == 0), int(end == total))
-        filled = end
+            _emit_flag(shape, name, by, at)
+            known |= 1 << at
+            shape.emit(top_rows.narrow.address, at, at + 1, tied, int(at == 0), 0, known)
+            at += 1
+        end = at + _num_words(is_a_number, has_flag=False)
+        is_first, is_last = int(at == 0), int(end == total)
+        if shape.has_dictionary(name):
+            ids = shape.fetch_ids(name)
+            shape.emit(dictionary_keys.narrow_ids.address, ids, shape.meta(name), int(not by.ascending), at, tied, is_first, is_last, known)
+            shape.release(ids)
+            later.append((name, by, at, is_a_number))
+        else:
+            _emit_key(shape, name, by, at, is_a_number)
+            known |= (1 << end) - (1 << at)
+            if is_first:
+                _emit_bound(shape, end)
+            shape.emit(top_rows.narrow.address, at, end, tied, is_first, is_last, known)
+        at = end
+    for key in later:
+        _emit_key(shape, *key)
     shape.emit(top_rows.keep_rows.address, total)
+
+
+def _emit_bound(shape: Shape, num_words: int) -> None:
+    lanes = shape.allocate()
+    shape.emit(top_rows.tell_bound.address, lanes, num_words)
+    shape.release(lanes)
 
 
 def _nulls_last(by: OrderBy) -> bool:
