@@ -50,7 +50,7 @@ W_ANCHORS: Final = 3  # ANCHOR_*, FOLD_*
 # What is looked for in a block; EQUALITY tests it alone.
 W_NEEDLE: Final = 4  # address of its bytes
 W_SIZE: Final = 5  # how many; 0: no needle, every text is tested
-W_FIRST: Final = 6  # places in the needle of the three bytes that are looked for, perhaps the same ones
+W_FIRST: Final = 6  # places in the needle, below 64 and ascending, of the three bytes that are looked for
 W_SECOND: Final = 7
 W_THIRD: Final = 8
 W_HEAD: Final = 9  # the first eight bytes of the needle, zeros behind it
@@ -63,7 +63,8 @@ W_CLASSES: Final = 14  # address of the classes of bytes
 W_STRIDE: Final = 15
 W_ENTRIES: Final = 16  # entries of the table
 W_LEADS: Final = 17  # 1: every match begins with the needle
-W_TEST: Final = 18  # EQUALITY, LIKENESS or MATCHING
+W_OFTEN: Final = 18  # 1: so many texts have the needle that each is tested without it
+W_TEST: Final = 19  # EQUALITY, LIKENESS or MATCHING
 SEARCH_WORDS: Final = 24
 
 EQUALITY: Final = 0  # the text is the needle
@@ -85,12 +86,6 @@ SAMPLE_BYTES: Final = 4096
 # --- places -----------------------------------------------------------------------------------------------------------
 
 
-def _equal_lanes(builder: Any, address: Any, byte: Any, fold: Any) -> Any:
-    """Of the 64 bytes at an address, which are `byte` after | fold; both arguments in all lanes."""
-    loaded = builder.load(builder.inttoptr(address, byte.type.as_pointer()), align=1)
-    return builder.icmp_unsigned("==", builder.or_(loaded, fold), byte)
-
-
 def _in_all_lanes(builder: Any, value: Any) -> Any:
     index, vector = ir.IntType(32), ir.VectorType(ir.IntType(8), _LANES)
     nothing = ir.Constant(vector, ir.Undefined)
@@ -98,9 +93,10 @@ def _in_all_lanes(builder: Any, value: Any) -> Any:
     return builder.shuffle_vector(single, nothing, ir.Constant(ir.VectorType(index, _LANES), [0] * _LANES))
 
 
-def _rare_bits_of(builder: Any, addresses: Any, bytes_and_folds: Any) -> Any:
-    a, b, c = (_equal_lanes(builder, addresses[i], bytes_and_folds[i], bytes_and_folds[3 + i]) for i in range(3))
-    return builder.bitcast(builder.and_(builder.and_(a, b), c), ir.IntType(_LANES))
+def _equal_bits(builder: Any, address: Any, byte: Any, fold: Any) -> Any:
+    """Bit i: (byte at address + i) | fold == byte, of 64; `byte` and `fold` in all lanes."""
+    loaded = builder.load(builder.inttoptr(address, byte.type.as_pointer()), align=1)
+    return builder.bitcast(builder.icmp_unsigned("==", builder.or_(loaded, fold), byte), ir.IntType(_LANES))
 
 
 @intrinsic
@@ -109,7 +105,9 @@ def _rare_bits(typingctx: Any, a: Any, b: Any, c: Any, byte_a: Any, byte_b: Any,
     signature = types.uint64(types.int64, types.int64, types.int64, *[types.uint8] * 6)
 
     def codegen(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        return _rare_bits_of(builder, arguments[:3], [_in_all_lanes(builder, value) for value in arguments[3:]])
+        vectors = [_in_all_lanes(builder, value) for value in arguments[3:]]
+        found = [_equal_bits(builder, arguments[i], vectors[i], vectors[3 + i]) for i in range(3)]
+        return builder.and_(builder.and_(found[0], found[1]), found[2])
 
     return signature, codegen
 
@@ -118,7 +116,10 @@ def _rare_bits(typingctx: Any, a: Any, b: Any, c: Any, byte_a: Any, byte_b: Any,
 def _next_rare(
     typingctx: Any, place: Any, stop: Any, a: Any, b: Any, c: Any, byte_a: Any, byte_b: Any, byte_c: Any, fold_a: Any, fold_b: Any, fold_c: Any
 ) -> Any:
-    """The first of place, place + 64, … up to `stop` where _rare_bits(a + place, …) are not 0; else the first beyond `stop`."""
+    """The first of place, place + 64, … up to `stop` where _rare_bits(a + place, …) are not 0; else the first beyond `stop`.
+
+    a <= b <= c < a + 64. Reads 128 bytes at a + place.
+    """
     signature = types.int64(*[types.int64] * 5, *[types.uint8] * 6)
 
     def codegen(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
@@ -132,28 +133,44 @@ _NEXT_RARE: Final = "pinotpy_next_rare"
 
 
 def _next_rare_function(module: Any) -> Any:
-    # Never inlined: among calls its six vectors would live in memory, and be read again for every 64 bytes.
+    # Every byte is loaded once: bits of b and c are moved to where a's are, from this 64 bytes and the next. Never inlined: among
+    # calls the vectors would live in memory, and be read again for every 64 bytes.
     word, byte = ir.IntType(64), ir.IntType(8)
     function = ir.Function(module, ir.FunctionType(word, [word] * 5 + [byte] * 6), _NEXT_RARE)
     function.linkage = "internal"
     function.attributes.add("noinline")
-    first, stop, *rest = function.args
-    entry, head, body, onward, done = (function.append_basic_block(name) for name in ("entry", "head", "body", "onward", "done"))
+    first, stop, a, b, c, *values = function.args
+    entry, begin, head, body, onward, done = (function.append_basic_block(name) for name in ("entry", "begin", "head", "body", "onward", "done"))
     builder = ir.IRBuilder(entry)
-    vectors = [_in_all_lanes(builder, value) for value in rest[3:]]
+    vectors = [_in_all_lanes(builder, value) for value in values]
+    distances = [builder.sub(address, a) for address in (b, c)]
+    rests = [builder.sub(ir.Constant(word, 63), distance) for distance in distances]
+    builder.cbranch(builder.icmp_signed("<=", first, stop), begin, done)
+    builder.position_at_end(begin)
+    at_first = [_equal_bits(builder, builder.add(a, first), vectors[i], vectors[3 + i]) for i in range(3)]
     builder.branch(head)
     builder.position_at_end(head)
-    place = builder.phi(word)
-    place.add_incoming(first, entry)
+    place, *here = (builder.phi(word) for _ in range(4))
+    for phi, value in zip([place, *here], [first, *at_first], strict=True):
+        phi.add_incoming(value, begin)
     builder.cbranch(builder.icmp_signed("<=", place, stop), body, done)
     builder.position_at_end(body)
-    bits = _rare_bits_of(builder, [builder.add(base, place) for base in rest[:3]], vectors)
+    following = builder.add(place, ir.Constant(word, _LANES))
+    there = [_equal_bits(builder, builder.add(a, following), vectors[i], vectors[3 + i]) for i in range(3)]
+    bits = here[0]
+    for i, (distance, rest) in enumerate(zip(distances, rests, strict=True), 1):
+        high = builder.shl(builder.shl(there[i], ir.Constant(word, 1)), rest)
+        bits = builder.and_(bits, builder.or_(builder.lshr(here[i], distance), high))
     builder.cbranch(builder.icmp_unsigned("!=", bits, ir.Constant(word, 0)), done, onward)
     builder.position_at_end(onward)
-    place.add_incoming(builder.add(place, ir.Constant(word, _LANES)), onward)
+    for phi, value in zip([place, *here], [following, *there], strict=True):
+        phi.add_incoming(value, onward)
     builder.branch(head)
     builder.position_at_end(done)
-    builder.ret(place)
+    result = builder.phi(word)
+    for value, block in ((first, entry), (place, head), (place, body)):
+        result.add_incoming(value, block)
+    builder.ret(result)
     return function
 
 
@@ -283,7 +300,7 @@ def _search(find: Any, data: int, starts: Any, first: int, out: Any) -> None:
     """out[i] = 1 where text first + i passes."""
     size, high, end_of_all = find[W_SIZE], first + len(out), starts[len(starts) - 1]
     place, stop = starts[first], starts[high] - size + 1
-    if size == 0 or (find[W_FIXED] != 0 and stop - place > _LONG_BYTES * len(out)):
+    if size == 0 or find[W_OFTEN] != 0 or (find[W_FIXED] != 0 and stop - place > _LONG_BYTES * len(out)):
         _test_each(find, data, starts, first, out)
         return
     out[:] = 0
@@ -292,7 +309,7 @@ def _search(find: Any, data: int, starts: Any, first: int, out: Any) -> None:
     byte_a, byte_b, byte_c = view_u8(find[W_NEEDLE] + a, 1)[0], view_u8(find[W_NEEDLE] + b, 1)[0], view_u8(find[W_NEEDLE] + c, 1)[0]
     fold_a, fold_b, fold_c = _case_bit(byte_a, fold), _case_bit(byte_b, fold), _case_bit(byte_c, fold)
     a, b, c = a + data, b + data, c + data
-    wide_stop, text = end_of_all - size - _LANES, first
+    wide_stop, text = end_of_all - size - 2 * _LANES, first
     while place < stop:
         place = _next_rare(place, min(stop - 1, wide_stop), a, b, c, byte_a, byte_b, byte_c, fold_a, fold_b, fold_c)
         if place >= stop:
@@ -367,15 +384,15 @@ def flag_texts(data: int, starts_address: int, find: Any, out: Any) -> int:
 
 
 @njit(cache=True, nogil=True)
-def sample_bytes(data: int, starts_address: int, count: int, out: Any) -> int:
-    """Some runs of the bytes of `count` texts into uint8 out[SAMPLE_BYTES]; gives how many bytes."""
+def sample_bytes(data: int, starts_address: int, count: int, out: Any) -> tuple[int, float]:
+    """Some runs of the bytes of `count` texts into uint8 out[SAMPLE_BYTES]; gives how many bytes, and the mean length of a text."""
     starts = view_i64(starts_address, count + 1)
     low, total = starts[0], starts[count] - starts[0]
     size = min(SAMPLE_BYTES // _SAMPLES, total)
     for sample in range(_SAMPLES):
         run = view_u8(data + low + (total - size) * sample // (_SAMPLES - 1), size)
         out[sample * size : (sample + 1) * size] = run
-    return int(_SAMPLES * size)
+    return _SAMPLES * size, total / count
 
 
 def warm() -> None:

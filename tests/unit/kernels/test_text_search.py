@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from pinotpy.functions.patterns import Pieces, like_pattern, literal_pattern
 from pinotpy.kernels import text_search
-from pinotpy.query.filter.text_needle import TextNeedle, likeness, sample_of
+from pinotpy.query.filter.text_needle import NO_SAMPLE, TextNeedle, TextSample, equality, likeness, sample_of
 
 Texts = list[bytes]
 
@@ -32,13 +32,18 @@ def laid_out(texts: Texts) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     return data, np.concatenate([[0], np.cumsum([len(text) for text in texts])]).astype(np.int64)
 
 
-def flags(texts: Texts, needle: Callable[[bytes], TextNeedle]) -> list[bool]:
+def flags(texts: Texts, needle: Callable[[TextSample], TextNeedle]) -> list[bool]:
     data, starts = laid_out(texts)
-    search = needle(sample_of(data.ctypes.data, starts.ctypes.data, len(texts)))
-    out = np.full(len(texts), 7, np.uint8)
-    total = text_search.flag_texts(data.ctypes.data, starts.ctypes.data, search.words, out)
-    assert total == int(out.sum())
-    return out.astype(bool).tolist()
+    found = []
+    # Of a sample in which a needle is often, texts are tested one by one.
+    for sample in (sample_of(data.ctypes.data, starts.ctypes.data, len(texts)), NO_SAMPLE):
+        search = needle(sample)
+        out = np.full(len(texts), 7, np.uint8)
+        total = text_search.flag_texts(data.ctypes.data, starts.ctypes.data, search.words, out)
+        assert total == int(out.sum())
+        found.append(out.astype(bool).tolist())
+    assert found[0] == found[1]
+    return found[0]
 
 
 def random_texts(seed: int) -> Texts:
@@ -75,6 +80,7 @@ def test_one_piece_is_found_where_python_finds_it(seed: int) -> None:
             assert begins == [text.startswith(needle) for text in texts]
             ends = flags(texts, lambda sample, n=needle: likeness(pieces_of(n, end=True), sample))  # type: ignore[misc]
             assert ends == [text.endswith(needle) for text in texts]
+        assert flags(texts, lambda sample, n=needle: equality(n, sample)) == [text == needle for text in texts]  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -16,6 +16,8 @@ from pinotpy.query.filter.automaton import Automaton, automaton_of
 
 # Rare bytes are sought in so many bytes of a piece, and no more of it are looked for.
 _NEEDLE_MAX: Final = 64
+# Where a needle is in more of the texts, each is tested without it.
+_HITS_A_TEXT_MAX: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,8 +32,20 @@ class TextNeedle:
         return int(self.words.ctypes.data)
 
 
-def text_sample(meta: NDArray[np.int64]) -> bytes:
-    """Some of the bytes of a raw column, to tell what is rare in it.
+@dataclass(frozen=True, slots=True)
+class TextSample:
+    """Some of the bytes of a column's texts, to tell what is rare in them, and how long they are on average."""
+
+    data: bytes
+    mean_bytes: float
+
+
+NO_SAMPLE: Final = TextSample(b"", 0.0)
+
+
+def text_sample(meta: NDArray[np.int64]) -> TextSample:
+    """A sample of a raw column.
+
 
     Args:
         meta: of the column in one segment (abi.M_*), in place.
@@ -39,23 +53,25 @@ def text_sample(meta: NDArray[np.int64]) -> bytes:
     return sample_of(int(meta[abi.M_DATA]), int(meta[abi.M_RAW_OFFSETS]), int(meta[abi.M_NUM_VALUES]))
 
 
-def sample_of(data: int, starts: int, count: int) -> bytes:
+def sample_of(data: int, starts: int, count: int) -> TextSample:
     """The same of `count` texts at two addresses: of their bytes and of their int64 offsets."""
     if not count:
-        return b""
+        return NO_SAMPLE
     sample = np.empty(kernels.SAMPLE_BYTES, np.uint8)
-    return sample[: kernels.sample_bytes(data, starts, count, sample)].tobytes()
+    size, mean = kernels.sample_bytes(data, starts, count, sample)
+    return TextSample(sample[:size].tobytes(), mean)
 
 
-def equality(value: bytes, sample: bytes) -> TextNeedle:
+def equality(value: bytes, sample: TextSample) -> TextNeedle:
     """The search for texts that are `value`."""
     words = np.zeros(kernels.SEARCH_WORDS, np.int64)
-    kept = _enter_needle(words, value, _rarest(value[:_NEEDLE_MAX], _counts(sample)))
+    kept = _enter_needle(words, value, _rarest(value[:_NEEDLE_MAX], _counts(sample.data)))
     words[kernels.W_TEST], words[kernels.W_FIXED] = kernels.EQUALITY, 1
+    words[kernels.W_OFTEN] = int(_is_often(sample.data.count(value[:_NEEDLE_MAX]), sample))
     return TextNeedle(words, [kept])
 
 
-def likeness(pieces: Pieces, sample: bytes) -> TextNeedle:
+def likeness(pieces: Pieces, sample: TextSample) -> TextNeedle:
     """The search for texts that have the pieces."""
     words = np.zeros(kernels.SEARCH_WORDS, np.int64)
     kept = _enter_pieces(words, pieces, sample)
@@ -66,7 +82,7 @@ def likeness(pieces: Pieces, sample: bytes) -> TextNeedle:
     return TextNeedle(words, kept)
 
 
-def matching(automaton: Automaton, pieces: Pieces | None, sample: bytes) -> TextNeedle:
+def matching(automaton: Automaton, pieces: Pieces | None, sample: TextSample) -> TextNeedle:
     """The search for texts that an automaton matches, which have the pieces."""
     words = np.zeros(kernels.SEARCH_WORDS, np.int64)
     kept: list[Any] = [automaton]
@@ -78,7 +94,7 @@ def matching(automaton: Automaton, pieces: Pieces | None, sample: bytes) -> Text
     return TextNeedle(words, kept)
 
 
-def needle_of(pattern: TextPattern, sample: bytes) -> TextNeedle | None:
+def needle_of(pattern: TextPattern, sample: TextSample) -> TextNeedle | None:
     """The search for texts that a pattern matches; None if only RE2 can tell."""
     if pattern.pieces is not None and pattern.pieces.is_all:
         return likeness(pattern.pieces, sample)
@@ -86,12 +102,11 @@ def needle_of(pattern: TextPattern, sample: bytes) -> TextNeedle | None:
     return None if automaton is None else matching(automaton, pattern.pieces, sample)
 
 
-def _enter_pieces(words: NDArray[np.int64], pieces: Pieces, sample: bytes) -> list[Any]:
+def _enter_pieces(words: NDArray[np.int64], pieces: Pieces, sample: TextSample) -> list[Any]:
     """The rarest piece as the needle, and how it stands in a text; gives what is to be kept."""
     fold, letters = pieces.anchors & kernels.FOLD_CASE, pieces.anchors & kernels.FOLD_LETTERS
-    if fold:
-        sample = sample.lower()
-    counts, data = _counts(sample), pieces.data.tobytes()
+    seen = sample.data.lower() if fold else sample.data
+    counts, data = _counts(seen), pieces.data.tobytes()
     found: list[tuple[float, int, bytes, _Rare]] = []
     for first, end in zip(pieces.offsets[:-1].tolist(), pieces.offsets[1:].tolist(), strict=True):
         # Letters with a form beyond ASCII are not looked for.
@@ -101,11 +116,12 @@ def _enter_pieces(words: NDArray[np.int64], pieces: Pieces, sample: bytes) -> li
             if run:
                 needle = run[:_NEEDLE_MAX]
                 rare = _rarest(needle, counts)
-                found.append((sample.count(needle) + rare.share, place, needle, rare))
+                found.append((seen.count(needle) + rare.share, place, needle, rare))
             place += len(run) + 1
     if not found:
         return [pieces]
-    _, place, needle, rare = min(found, key=lambda one: one[0])
+    hits, place, needle, rare = min(found, key=lambda one: one[0])
+    words[kernels.W_OFTEN] = int(_is_often(hits, sample))
     words[kernels.W_ANCHORS] = fold | letters
     words[kernels.W_FIXED] = int(pieces.anchors & (kernels.ANCHOR_START | kernels.ANCHOR_END) != 0)
     words[kernels.W_LEADS] = int(pieces.leads and place == 0)
@@ -114,10 +130,14 @@ def _enter_pieces(words: NDArray[np.int64], pieces: Pieces, sample: bytes) -> li
 
 @dataclass(frozen=True, slots=True)
 class _Rare:
-    """Three places in a needle, and the share of places in texts that have all three bytes if they are independent."""
+    """Three places in a needle, ascending, perhaps the same, and the share of places in texts that have all three bytes if they are independent."""
 
     places: list[int]
     share: float
+
+
+def _is_often(hits: float, sample: TextSample) -> bool:
+    return hits * sample.mean_bytes > _HITS_A_TEXT_MAX * len(sample.data)
 
 
 def _counts(sample: bytes) -> NDArray[np.int64]:
@@ -132,7 +152,7 @@ def _rarest(needle: bytes, counts: NDArray[np.int64]) -> _Rare:
     share = 1.0
     for place in places:
         share *= int(counts[needle[place]]) / total
-    return _Rare((places * 3)[:3] if places else [0, 0, 0], share)
+    return _Rare(sorted((places * 3)[:3]) if places else [0, 0, 0], share)
 
 
 def _enter_needle(words: NDArray[np.int64], needle: bytes, rare: _Rare) -> NDArray[np.uint8]:

@@ -17,13 +17,16 @@ from pinotpy.query.filter.text_needle import likeness, needle_of, sample_of
 from pinotpy.segment.data_source import Column
 
 _BATCH: Final = 1 << 16
+# Fewer texts of a dictionary RE2 has matched before an automaton is made.
+_BY_KERNELS_MIN: Final = 1 << 13
 # Above this share of texts that have the literals of a pattern, copying them costs more than matching the others.
 _PREFILTERED_MAX: Final = 0.5
 
 
 def dictionary_matches(column: Column, pattern: TextPattern) -> NDArray[np.bool_]:
     """Whether each dictionary value's text matches, shape (cardinality,)."""
-    return pattern.matches(dictionary_texts(column))
+    texts = dictionary_texts(column)
+    return text_flags(texts, pattern).view(np.bool_) if len(texts) >= _BY_KERNELS_MIN else pattern.matches(texts)
 
 
 def dictionary_texts(column: Column) -> pa.Array:
@@ -71,12 +74,14 @@ def text_flags(texts: pa.Array, pattern: TextPattern) -> NDArray[np.uint8]:
     """1 where a text matches, uint8[len(texts)]: by kernels, or by RE2, which sees only texts that have what every match has.
 
     Args:
-        texts: large_string without nulls, in place.
+        texts: string or large_string without nulls; large_string is read in place.
     """
     _, offsets, body = texts.buffers()
-    if body is None or not len(texts) or not pa.types.is_large_string(texts.type):
+    if body is None or not len(texts):
         return pattern.matches(texts).view(np.uint8)
-    starts, found = offsets.address + texts.offset * 8, np.empty(len(texts), np.uint8)
+    is_large = pa.types.is_large_string(texts.type)
+    ends = np.frombuffer(offsets, np.int64 if is_large else np.int32)[texts.offset : texts.offset + len(texts) + 1].astype(np.int64, copy=False)
+    starts, found = ends.ctypes.data, np.empty(len(texts), np.uint8)
     sample = sample_of(body.address, starts, len(texts))
     needle = needle_of(pattern, sample)
     if needle is not None:
