@@ -36,7 +36,7 @@ def run_seed(seed: int, directory: Path) -> int:
     try:
         # Which indexes there are, how they came to be and how they are used must not change an answer.
         way = WAYS[seed % len(WAYS)]
-        cluster.add_table(table.schema, table.config, table.splits(), by_reload=seed % 2 == 1)
+        cluster.add_table(table.schema, table.config, table.splits(), by_reload=seed % 2 == 1, mixed_forms=True)
         for number in range(QUERIES_PER_TABLE):
             question = random_question(rng, table)
             ask = cluster.pql if question.dialect == "pql" else cluster.sql

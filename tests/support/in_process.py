@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from index_ways import reloaded, without_indexes
+from index_ways import inverted_form, reloaded, without_indexes
 
 from pinotpy.broker.catalog import Half, Target
 from pinotpy.broker.handler import Broker, BrokerLimits, Question, answer_query
@@ -85,15 +85,18 @@ class InProcessCluster:
         *,
         segment_names: Sequence[str] | None = None,
         by_reload: bool = False,
+        mixed_forms: bool = False,
     ) -> list[str]:
         """Build one segment per split (record batches in storage form) and spread them over the servers. `by_reload`: their
-        indexes are built afterwards, by a reload."""
+        indexes are built afterwards, by a reload. `mixed_forms`: inverted indexes of one segment are as their bytes say, of the
+        next ones lists, then bitmaps."""
         raw = config.raw_table_name
         names = list(segment_names) if segment_names is not None else [f"{raw}_{number:04d}" for number in range(len(splits))]
-        for name, batches in zip(names, splits, strict=True):
-            build_segment(schema, without_indexes(config) if by_reload else config, batches, self.directory / raw, name, raw_table_name=raw)
-            if by_reload:
-                reloaded(load_segment(self.directory / raw / name), schema, config).close()
+        for number, (name, batches) in enumerate(zip(names, splits, strict=True)):
+            with inverted_form(number if mixed_forms else 0):
+                build_segment(schema, without_indexes(config) if by_reload else config, batches, self.directory / raw, name, raw_table_name=raw)
+                if by_reload:
+                    reloaded(load_segment(self.directory / raw / name), schema, config).close()
         self.add_built_table(schema, config, [self.directory / raw / name for name in names])
         return names
 

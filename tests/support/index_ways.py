@@ -11,6 +11,7 @@ from typing import Any
 from pinotpy.config.table import TableConfig
 from pinotpy.query.filter import index_access
 from pinotpy.segment.immutable import ImmutableSegment, open_segment
+from pinotpy.segment.index import inverted
 from pinotpy.segment.indexing import resolve_indexing
 from pinotpy.segment.reload import plan_reload, reload_segment
 
@@ -48,6 +49,20 @@ def index_way(way: str) -> Iterator[None]:
     finally:
         for name, price in before.items():
             setattr(index_access, name, price)
+
+
+@contextmanager
+def inverted_form(number: int) -> Iterator[None]:
+    """Inverted indexes built meanwhile: in the form that their bytes speak for, all as lists, or all as Roaring bitmaps."""
+    changes = ({}, {"_SHARE_OF_LISTS": 0.0}, {"_SHARE_OF_LISTS": float("inf"), "_MEAN_DOCS_MIN": 0})[number % 3]
+    before = {name: getattr(inverted, name) for name in changes}
+    for name, value in changes.items():
+        setattr(inverted, name, value)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            setattr(inverted, name, value)
 
 
 def without_indexes(config: TableConfig) -> TableConfig:

@@ -105,7 +105,7 @@ def serving(table: RandomTable, directory: Path, rng: random.Random, *, num_serv
     splits = table.splits()
     cluster = ShufflingCluster(directory, rng, num_servers=min(num_servers, max(1, len(splits))), threads=threads)
     try:
-        cluster.add_table(table.schema, table.config, splits)
+        cluster.add_table(table.schema, table.config, splits, mixed_forms=True)
         yield cluster
     finally:
         cluster.close()

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from llvmlite import ir
-from numba import int64, types, uint64
-from numba.extending import intrinsic
+from numba import int64, uint64
 
 from pinotpy.kernels.abi import (
     BLOCK,
@@ -28,6 +26,7 @@ from pinotpy.kernels.abi import (
     mask_register,
     words,
 )
+from pinotpy.kernels.bits import bits_of_bytes, word_at
 from pinotpy.kernels.masks import SCRATCH_MASK, mask_address
 from pinotpy.kernels.views import mv_offsets, view_u8, view_u64
 
@@ -39,33 +38,10 @@ VALUES_MAX: Final = 2 * BLOCK * 32 - 64
 _BITS_OF_WORD: Final = 57
 
 
-@intrinsic
-def _bits_of_bytes(typingctx: Any, address: Any) -> Any:
-    """64 bytes as 64 bits: bit k is set if byte k is not 0."""
-
-    def codegen(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        vector = ir.VectorType(ir.IntType(8), 64)
-        loaded = builder.load(builder.inttoptr(arguments[0], vector.as_pointer()), align=1)
-        return builder.bitcast(builder.icmp_unsigned("!=", loaded, ir.Constant(vector, [0] * 64)), ir.IntType(64))
-
-    return types.uint64(types.int64), codegen
-
-
-@intrinsic
-def _word_at(typingctx: Any, address: Any) -> Any:
-    """The uint64 at an address that need not be aligned."""
-
-    def codegen(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        word = ir.IntType(64)
-        return builder.load(builder.inttoptr(arguments[0], word.as_pointer()), align=1)
-
-    return types.uint64(types.int64), codegen
-
-
 @inner
 def _pack(mask: int, bits: Any) -> None:
     for i in range(len(bits)):
-        bits[i] = _bits_of_bytes(mask + i * 64)
+        bits[i] = bits_of_bytes(mask + i * 64)
 
 
 @inner
@@ -80,7 +56,7 @@ def _longest(offsets: Any) -> Any:
 def _any_in_word(out: Any, starts: Any, ends: Any, first: int, bits: int) -> None:
     for i in range(len(out)):
         start, end = int64(starts[i]) - first, int64(ends[i]) - first
-        word = _word_at(bits + (start >> 3)) >> uint64(start & 7)
+        word = word_at(bits + (start >> 3)) >> uint64(start & 7)
         out[i] = word & ((uint64(1) << uint64(end - start)) - uint64(1)) != uint64(0)
 
 
@@ -91,7 +67,7 @@ def _any_in_words(out: Any, starts: Any, ends: Any, first: int, bits: int) -> No
         found = uint64(0)
         while start < end:
             count = min(end - start, _BITS_OF_WORD)
-            found |= (_word_at(bits + (start >> 3)) >> uint64(start & 7)) & ((uint64(1) << uint64(count)) - uint64(1))
+            found |= (word_at(bits + (start >> 3)) >> uint64(start & 7)) & ((uint64(1) << uint64(count)) - uint64(1))
             start += count
         out[i] = found != uint64(0)
 

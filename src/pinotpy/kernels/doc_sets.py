@@ -14,11 +14,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba import int64, njit, types, uint64
-from numba.extending import intrinsic
+from numba import int64, njit, uint64
 
 from pinotpy.kernels.abi import (
+    M_BITMAP_OFFSETS,
+    M_BITMAPS,
     M_CARDINALITY,
     M_DATA,
     M_INVERTED_DOCS,
@@ -38,27 +38,9 @@ from pinotpy.kernels.abi import (
     T_LONG,
     inner,
 )
+from pinotpy.kernels.bits import lowest_bit, num_bits
+from pinotpy.kernels.roaring import add_bitmap, list_bitmap
 from pinotpy.kernels.views import mv_offsets, view_f32, view_f64, view_i32, view_i64, view_u8, view_u16, view_u32, view_u64
-
-
-@intrinsic
-def _lowest_bit(typingctx: Any, word: Any) -> Any:
-    """Number of the lowest set bit of a uint64 that is not 0."""
-
-    def codegen(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
-
-    return types.uint64(types.uint64), codegen
-
-
-@intrinsic
-def num_bits(typingctx: Any, word: Any) -> Any:
-    """Number of set bits of a uint64."""
-
-    def codegen(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        return builder.ctpop(arguments[0])
-
-    return types.uint64(types.uint64), codegen
 
 
 @inner
@@ -78,6 +60,11 @@ def _add(docs: Any, found: Any) -> None:
 
 @inner
 def _add_postings(meta: Any, low: int, high: int, found: Any) -> None:
+    if meta[M_BITMAPS] != 0:
+        begins = view_i64(meta[M_BITMAP_OFFSETS], meta[M_CARDINALITY] + 1)
+        for dict_id in range(low, high):
+            add_bitmap(meta[M_BITMAPS] + begins[dict_id], found)
+        return
     offsets = view_u32(meta[M_INVERTED_OFFSETS], meta[M_CARDINALITY] + 1)
     docs = view_i32(meta[M_INVERTED_DOCS], meta[M_NUM_VALUES])
     _add(docs[int64(offsets[low]) : int64(offsets[high])], found)
@@ -99,6 +86,15 @@ def add_postings_of(metas: Any, segments: Any, members: Any, spans: Any, sets: A
         found = _words_of(metas[s], sets[i])
         for dict_id in members[spans[s, 0] : spans[s, 1]]:
             _add_postings(metas[s], int64(dict_id), int64(dict_id) + 1, found)
+
+
+@njit(cache=True, nogil=True)
+def list_bitmaps(metas: Any, segments: Any, ids: Any, starts: Any, out: Any) -> None:
+    """out[starts[i] : starts[i + 1]] = docs of dict id ids[segments[i], 0] of an inverted index of bitmaps, ascending, int32."""
+    for i in range(len(segments)):
+        s = segments[i]
+        begins = view_i64(metas[s, M_BITMAP_OFFSETS], metas[s, M_CARDINALITY] + 1)
+        list_bitmap(metas[s, M_BITMAPS] + begins[ids[s, 0]], out[starts[i] : starts[i + 1]])
 
 
 # --- range index -----------------------------------------------------------------------------------------------------------
@@ -277,6 +273,6 @@ def list_sets(sets: Any, runs: Any, starts: Any, out: Any) -> None:
             bits = _masked(found, word, low, high)
             base = word << 6
             while bits != uint64(0):
-                out[at] = base + int64(_lowest_bit(bits))
+                out[at] = base + int64(lowest_bit(bits))
                 bits &= bits - uint64(1)
                 at += 1

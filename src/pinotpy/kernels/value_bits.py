@@ -17,7 +17,7 @@ import numpy as np
 from numba import int64, njit, uint64
 
 from pinotpy.kernels.abi import A0, E_OK, INSTRUCTION_WORDS, S_SELECTED, S_USER, STATE_WORDS, block_function, register_u8, register_u32, words
-from pinotpy.kernels.doc_sets import num_bits
+from pinotpy.kernels.bits import num_bits
 from pinotpy.kernels.memory import POOL_WORDS, V_ADDRESS, V_USED, reserve, take
 from pinotpy.kernels.result_context import D_COUNTS, D_FIRST, D_POOL, D_RUN_WORDS, D_RUNS, G_CONTROL, G_ROW_WORDS, G_TABLE, SET_WORDS, context_of, vector_at
 from pinotpy.kernels.value_runs import RUN_ENTRY_WORDS

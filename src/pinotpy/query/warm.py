@@ -156,6 +156,7 @@ def _warm_doc_sets(metas: NDArray[np.int64]) -> None:
     at = np.full(1, sets.ctypes.data)
     doc_sets.add_posting_ranges(metas, first, ids, at)
     doc_sets.add_postings_of(metas, first, np.zeros(1, np.uint32), ids, at)
+    doc_sets.list_bitmaps(metas, first[:0], ids, np.zeros(1, np.int64), np.zeros(1, np.int32))
     doc_sets.range_spans(metas, ids, 0, 0.0, 0, 0.0, spans)
     doc_sets.add_ranges(metas, third, spans, ids, 0, 0.0, 0, 0.0, at)
     doc_sets.set_sizes(at, ids[:1], sizes)

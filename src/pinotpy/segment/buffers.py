@@ -26,7 +26,7 @@ class StagedBuffers:
     def __init__(self) -> None:
         self._staged: list[tuple[BufferEntry, list[NDArray[Any]]]] = []
 
-    def append(self, kind: str, *parts: NDArray[Any]) -> BufferEntry:
+    def append(self, kind: str, *parts: NDArray[Any], settings: str = "") -> BufferEntry:
         """Keep one buffer, given in contiguous parts; its entry has no place yet. The parts must not change any more."""
         plain = [np.ascontiguousarray(part) for part in parts]
         size, crc = 0, 0
@@ -34,7 +34,7 @@ class StagedBuffers:
             crc = crc32c(part, crc)
             size += part.nbytes
         # The CRC covers the zeros behind the bytes as well.
-        entry = BufferEntry(kind, 0, 0, size, crc32c(bytes(layout.aligned(size) - size), crc))
+        entry = BufferEntry(kind, 0, 0, size, crc32c(bytes(layout.aligned(size) - size), crc), settings)
         self._staged.append((entry, plain))
         return entry
 
@@ -59,10 +59,10 @@ class BufferWriter:
         """Write staged buffers in their order; gives their entries, in place."""
         return [self._write(entry, parts) for entry, parts in buffers.drain()]
 
-    def append(self, kind: str, *parts: NDArray[Any]) -> BufferEntry:
+    def append(self, kind: str, *parts: NDArray[Any], settings: str = "") -> BufferEntry:
         """Write one buffer, given in contiguous parts."""
         staged = StagedBuffers()
-        staged.append(kind, *parts)
+        staged.append(kind, *parts, settings=settings)
         return self.write(staged)[0]
 
     def _write(self, entry: BufferEntry, parts: list[NDArray[Any]]) -> BufferEntry:
@@ -78,7 +78,7 @@ class BufferWriter:
 class BufferSink(Protocol):
     """Where the buffers of a column go: a file, or memory until it is the column's turn."""
 
-    def append(self, kind: str, *parts: NDArray[Any]) -> BufferEntry: ...
+    def append(self, kind: str, *parts: NDArray[Any], settings: str = "") -> BufferEntry: ...
 
 
 class BufferOwner(Protocol):

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from pinotpy.data_types import StoredType
 from pinotpy.kernels import abi
 from pinotpy.kernels.packing import unpack
+from pinotpy.kernels.roaring import docs_of_bitmap
 from pinotpy.segment import layout
 from pinotpy.segment.buffers import ColumnBuffers
 from pinotpy.segment.chunk_codec import decompress_chunks
@@ -104,6 +105,11 @@ class ImmutableColumn:
 
     def inverted_docs(self, dict_id: int) -> NDArray[np.int32]:
         """Docs with that value, ascending; only for columns with an inverted index."""
+        if layout.BITMAPS in self._buffers:
+            counts, begins = self._buffers.view(layout.INVERTED_COUNTS, np.uint32), self._buffers.view(layout.BITMAP_OFFSETS, np.int64)
+            docs = np.empty(int(counts[dict_id + 1]) - int(counts[dict_id]), np.int32)
+            docs_of_bitmap(self._buffers.address(layout.BITMAPS) + int(begins[dict_id]), docs)
+            return docs
         offsets = self._buffers.view(layout.INVERTED_OFFSETS, np.uint32)
         return self._buffers.view(layout.INVERTED_DOCS, np.int32)[offsets[dict_id] : offsets[dict_id + 1]]
 
@@ -113,7 +119,7 @@ class ImmutableColumn:
 
     @property
     def has_inverted_index(self) -> bool:
-        return layout.INVERTED_OFFSETS in self._buffers
+        return layout.INVERTED_OFFSETS in self._buffers or layout.BITMAPS in self._buffers
 
     def derived(self, kind: str, compute: Callable[[], NDArray[Any]]) -> NDArray[Any]:
         """What is computed from this column alone, kept under the budget of decoded columns; `kind` names it."""
@@ -177,8 +183,10 @@ class ImmutableColumn:
         words[abi.M_RAW_OFFSETS] = self._address(layout.FORWARD_OFFSETS)
         words[abi.M_SORTED] = int(layout.SORTED_STARTS in self._buffers)
         words[abi.M_SORTED_STARTS] = self._address(layout.SORTED_STARTS)
-        words[abi.M_INVERTED_OFFSETS] = self._address(layout.INVERTED_OFFSETS)
+        words[abi.M_INVERTED_OFFSETS] = self._address(layout.INVERTED_OFFSETS) or self._address(layout.INVERTED_COUNTS)
         words[abi.M_INVERTED_DOCS] = self._address(layout.INVERTED_DOCS)
+        words[abi.M_BITMAPS] = self._address(layout.BITMAPS)
+        words[abi.M_BITMAP_OFFSETS] = self._address(layout.BITMAP_OFFSETS)
         if layout.RANGE_BOUNDS in self._buffers:
             words[abi.M_RANGE_BOUNDS] = self._address(layout.RANGE_BOUNDS)
             words[abi.M_RANGE_BUCKETS] = self._buffers.size(layout.RANGE_OFFSETS) // 4 - 1

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, fields
 from typing import Any, Final
 
 import numpy as np
@@ -13,20 +13,20 @@ from numpy.typing import NDArray
 from pinotpy.segment import layout
 from pinotpy.segment.buffers import BufferSink
 from pinotpy.segment.index.bloom import write_bloom_filter
-from pinotpy.segment.index.inverted import write_inverted_index
+from pinotpy.segment.index.inverted import AS_BITMAPS, AS_LISTS, write_inverted_index
 from pinotpy.segment.index.json import write_json_index
 from pinotpy.segment.index.range import write_range_index
 from pinotpy.segment.index.text import write_text_index
 from pinotpy.segment.indexing import ColumnIndexing
 from pinotpy.segment.layout import BufferEntry
 
-# Index → the kinds of its buffers; in the order in which they are written.
-INDEX_KINDS: Final[dict[str, tuple[str, ...]]] = {
-    "inverted": (layout.INVERTED_OFFSETS, layout.INVERTED_DOCS),
-    "text": (layout.TEXT_TERMS, layout.TEXT_TERMS_OFFSETS, layout.TEXT_OFFSETS, layout.TEXT_DOCS, layout.TEXT_POSITIONS),
-    "bloom": (layout.BLOOM,),
-    "json": (layout.JSON_TERMS, layout.JSON_TERMS_OFFSETS, layout.JSON_OFFSETS, layout.JSON_RECORDS, layout.JSON_ENTRIES),
-    "range": (layout.RANGE_BOUNDS, layout.RANGE_OFFSETS, layout.RANGE_DOCS),
+# Index → the kinds of its buffers in each of its forms; in the order in which they are written.
+INDEX_FORMS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
+    "inverted": (AS_LISTS, AS_BITMAPS),
+    "text": ((layout.TEXT_TERMS, layout.TEXT_TERMS_OFFSETS, layout.TEXT_OFFSETS, layout.TEXT_DOCS, layout.TEXT_POSITIONS),),
+    "bloom": ((layout.BLOOM,),),
+    "json": ((layout.JSON_TERMS, layout.JSON_TERMS_OFFSETS, layout.JSON_OFFSETS, layout.JSON_RECORDS, layout.JSON_ENTRIES),),
+    "range": ((layout.RANGE_BOUNDS, layout.RANGE_OFFSETS, layout.RANGE_DOCS),),
 }
 
 
@@ -54,8 +54,13 @@ class IndexedValues:
         return found
 
 
+def form_among(kinds: Collection[str], name: str, prefix: str = "") -> tuple[str, ...] | None:
+    """The kinds of the form of an index that a column has, whole and under kinds with `prefix`; None if it has none."""
+    return next((form for form in INDEX_FORMS[name] if all(prefix + kind in kinds for kind in form)), None)
+
+
 def wanted_indexes(indexing: ColumnIndexing, *, has_dictionary: bool, is_sorted: bool, is_fixed: bool) -> list[str]:
-    """Names of the indexes (keys of INDEX_KINDS) that a column shall have as it is stored."""
+    """Names of the indexes (keys of INDEX_FORMS) that a column shall have as it is stored."""
     wanted = {
         # A sorted column needs none: its doc ranges answer the same questions.
         "inverted": indexing.inverted and has_dictionary and not is_sorted,
@@ -64,12 +69,31 @@ def wanted_indexes(indexing: ColumnIndexing, *, has_dictionary: bool, is_sorted:
         "json": indexing.json is not None,
         "range": indexing.range_index and (not is_sorted if has_dictionary else is_fixed),
     }
-    return [name for name in INDEX_KINDS if wanted[name]]
+    return [name for name in INDEX_FORMS if wanted[name]]
+
+
+def index_settings(indexing: ColumnIndexing, name: str) -> str:
+    """The settings that decide the bytes of an index, as its buffers have them; "" where there are none."""
+    if name == "bloom":
+        return layout.settings_text({"fpp": indexing.bloom_fpp, "maxSizeInBytes": indexing.bloom_max_bytes})
+    if name == "json" and indexing.json is not None:
+        return layout.settings_text({field.name: getattr(indexing.json, field.name) for field in fields(indexing.json)})
+    return ""
+
+
+class _Labelled:
+    """A sink whose buffers say by which settings they were built."""
+
+    def __init__(self, sink: BufferSink, settings: str) -> None:
+        self._sink, self._settings = sink, settings
+
+    def append(self, kind: str, *parts: NDArray[Any], settings: str = "") -> BufferEntry:
+        return self._sink.append(kind, *parts, settings=settings or self._settings)
 
 
 def write_indexes(writer: BufferSink, values: IndexedValues, indexing: ColumnIndexing, names: Iterable[str]) -> list[BufferEntry]:
     """Build these indexes. Raises DataError where one would pass the limits of its format."""
-    return [entry for name in names for entry in _write(writer, values, indexing, name)]
+    return [entry for name in names for entry in _write(_Labelled(writer, index_settings(indexing, name)), values, indexing, name)]
 
 
 def _write(writer: BufferSink, values: IndexedValues, indexing: ColumnIndexing, name: str) -> list[BufferEntry]:

@@ -10,8 +10,11 @@ from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
+
+import orjson
 
 from pinotpy.errors import SegmentCorruptError, UnsupportedVersionError
 from pinotpy.segment.checksum import crc32c
@@ -48,6 +51,9 @@ NULLS: Final = "nulls"
 SORTED_STARTS: Final = "sorted.starts"
 INVERTED_OFFSETS: Final = "inverted.offsets"
 INVERTED_DOCS: Final = "inverted.docs"
+INVERTED_COUNTS: Final = "inverted.counts"
+BITMAP_OFFSETS: Final = "inverted.bitmaps.offsets"
+BITMAPS: Final = "inverted.bitmaps"
 RANGE_BOUNDS: Final = "range.bounds"
 RANGE_OFFSETS: Final = "range.offsets"
 RANGE_DOCS: Final = "range.docs"
@@ -66,13 +72,20 @@ TEXT_POSITIONS: Final = "text.positions"
 
 @dataclass(frozen=True, slots=True)
 class BufferEntry:
-    """One buffer: its kind, the index of its file in `SegmentMetadata.files`, and its bytes."""
+    """One buffer: its kind, the index of its file in `SegmentMetadata.files`, and its bytes. `settings`: by which it was built, as JSON
+    with ordered keys; "" where there are none, or an older release did not record them."""
 
     kind: str
     file: int
     offset: int
     size_bytes: int
     crc: int
+    settings: str = ""
+
+
+def settings_text(settings: Mapping[str, Any]) -> str:
+    """The settings of an index as they stand in a BufferEntry."""
+    return orjson.dumps(settings, option=orjson.OPT_SORT_KEYS).decode()
 
 
 def is_columns_file(name: str) -> bool:

@@ -212,8 +212,13 @@ def _column_json(column: ColumnMetadata) -> dict[str, Any]:
         "partition": None
         if partition is None
         else {"functionName": partition.function_name, "numPartitions": partition.num_partitions, "partitions": list(partition.partitions)},
-        "buffers": [{"kind": b.kind, "file": b.file, "offset": b.offset, "size": b.size_bytes, "crc": b.crc} for b in column.buffers],
+        "buffers": [_buffer_json(entry) for entry in column.buffers],
     }
+
+
+def _buffer_json(entry: BufferEntry) -> dict[str, Any]:
+    found = {"kind": entry.kind, "file": entry.file, "offset": entry.offset, "size": entry.size_bytes, "crc": entry.crc}
+    return found | {"settings": orjson.loads(entry.settings)} if entry.settings else found
 
 
 class _Reader:
@@ -331,6 +336,7 @@ class _Reader:
                     self._int(entry, "offset", f"{path}.buffers[{i}]", layout.COLUMNS_HEADER_BYTES, 1 << 60),
                     self._int(entry, "size", f"{path}.buffers[{i}]", 0, 1 << 60),
                     self._int(entry, "crc", f"{path}.buffers[{i}]", 0, (1 << 32) - 1),
+                    layout.settings_text(self._object(entry, "settings", f"{path}.buffers[{i}]")) if "settings" in entry else "",
                 )
                 for i, entry in enumerate(self._list(item, "buffers", path))
             ),

@@ -20,7 +20,7 @@ from pinotpy.errors import DataError
 from pinotpy.segment import layout
 from pinotpy.segment.buffers import BufferWriter
 from pinotpy.segment.column import ImmutableColumn
-from pinotpy.segment.column_indexes import INDEX_KINDS, IndexedValues, wanted_indexes, write_indexes
+from pinotpy.segment.column_indexes import INDEX_FORMS, IndexedValues, form_among, index_settings, wanted_indexes, write_indexes
 from pinotpy.segment.immutable import ImmutableSegment
 from pinotpy.segment.indexing import ColumnIndexing
 from pinotpy.segment.layout import BufferEntry
@@ -32,13 +32,11 @@ _log = logging.getLogger(__name__)
 
 _DROPPED: Final = "dropped."
 _FILES_MAX: Final = 1000
-# Their settings are not recorded, and may have changed since they were dropped.
-_NEVER_RESTORED: Final = frozenset({"bloom", "json"})
 
 
 @dataclass(frozen=True, slots=True)
 class ReloadPlan:
-    """By column, the names of its indexes (keys of INDEX_KINDS) that are built, taken up again, and dropped."""
+    """By column, the names of its indexes (keys of INDEX_FORMS) that are built, taken up again, and dropped."""
 
     build: Mapping[str, tuple[str, ...]]
     restore: Mapping[str, tuple[str, ...]]
@@ -60,7 +58,7 @@ class ReloadPlan:
 def plan_reload(segment: ImmutableSegment, schema: Schema, indexing: Mapping[str, ColumnIndexing], *, drop: bool = True) -> ReloadPlan:
     """What a reload would do. Columns that the schema has no more, or has with another type, stay as they are.
 
-    drop: also take away indexes that the config does not name (a plain load only adds).
+    drop: also take away indexes that the config does not name, and build anew those with other settings (a plain load only adds).
     """
     build: dict[str, tuple[str, ...]] = {}
     restore: dict[str, tuple[str, ...]] = {}
@@ -69,17 +67,26 @@ def plan_reload(segment: ImmutableSegment, schema: Schema, indexing: Mapping[str
         spec = schema.field_specs.get(column.name)
         if spec is None or spec.data_type is not column.data_type or spec.single_value != column.single_value or not _is_built(column):
             continue
-        kinds = {entry.kind for entry in column.buffers}
+        kinds = {entry.kind: entry.settings for entry in column.buffers}
         is_sorted = column.is_sorted and column.has_dictionary
         wanted = wanted_indexes(indexing[column.name], has_dictionary=column.has_dictionary, is_sorted=is_sorted, is_fixed=column.data_type.stored.is_fixed)
-        present = [name for name, of_index in INDEX_KINDS.items() if kinds.issuperset(of_index)]
-        missing = [name for name in wanted if name not in present]
-        kept = [name for name in missing if name not in _NEVER_RESTORED and kinds.issuperset(_DROPPED + kind for kind in INDEX_KINDS[name])]
-        surplus = [name for name in present if name not in wanted] if drop else []
+        present = [name for name in INDEX_FORMS if form_among(kinds, name)]
+        # An index with other settings goes as one that nobody wants, and is built anew.
+        unlike = [name for name in present if name in wanted and not _is_as_set(kinds, name, indexing[column.name])] if drop else []
+        missing = [name for name in wanted if name not in present or name in unlike]
+        kept = [name for name in missing if _is_as_set(kinds, name, indexing[column.name], _DROPPED)]
+        surplus = [name for name in present if name not in wanted or name in unlike] if drop else []
         for changes, names in ((restore, kept), (build, [name for name in missing if name not in kept]), (dropped, surplus)):
             if names:
                 changes[column.name] = tuple(names)
     return ReloadPlan(build, restore, dropped)
+
+
+def _is_as_set(kinds: Mapping[str, str], name: str, indexing: ColumnIndexing, prefix: str = "") -> bool:
+    """Whether a column has an index, under kinds with `prefix`, by the settings that the config has. An older release recorded none:
+    such an index is taken for another."""
+    form = form_among(kinds, name, prefix)
+    return form is not None and kinds[prefix + form[0]] == index_settings(indexing, name)
 
 
 def reload_segment(segment: ImmutableSegment, plan: ReloadPlan, indexing: Mapping[str, ColumnIndexing]) -> None:
@@ -132,9 +139,10 @@ def _is_built(column: ColumnMetadata) -> bool:
 
 def _renamed(buffers: tuple[BufferEntry, ...], restore: tuple[str, ...], drop: tuple[str, ...]) -> tuple[BufferEntry, ...]:
     """Buffers in their order, those of dropped indexes under kinds that readers skip, those of restored ones under their own."""
-    back = {_DROPPED + kind: kind for name in restore for kind in INDEX_KINDS[name]}
-    away = {kind for name in drop for kind in INDEX_KINDS[name]}
-    taken = {entry.kind for entry in buffers}
+    kinds = {entry.kind for entry in buffers}
+    back = {_DROPPED + kind: kind for name in restore for kind in form_among(kinds, name, _DROPPED) or ()}
+    away = {kind for name in drop for kind in form_among(kinds, name) or ()}
+    taken = kinds - back.keys()
 
     def new_kind(kind: str) -> str:
         if kind not in away:

@@ -223,7 +223,7 @@ def _check_ids(column: ColumnMetadata, buffers: ColumnBuffers, wrong: Wrong) -> 
         raise wrong("dict ids", f"below {column.cardinality}", largest)
     if column.is_sorted:
         check_sorted_index(buffers, num_docs, wrong)
-    check_inverted_index(buffers, num_docs, wrong)
+    check_inverted_index(buffers, num_docs, column.num_values, wrong)
 
 
 def _check_raw(column: ColumnMetadata, buffers: ColumnBuffers, wrong: Wrong) -> None:

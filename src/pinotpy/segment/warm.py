@@ -10,6 +10,7 @@ from pinotpy.config.table import TableConfig
 from pinotpy.kernels.bloom import BLOCK_WORDS, set_bits
 from pinotpy.kernels.csr import inverted_index, sorted_starts
 from pinotpy.kernels.doc_sets import assign_buckets
+from pinotpy.kernels.roaring import bitmap_offsets, bitmaps_at, docs_of_bitmap, first_bad_bitmap
 from pinotpy.segment.builder import build_segment_into
 from pinotpy.segment.directory import MemoryDirectory
 from pinotpy.segment.immutable import open_segment
@@ -54,6 +55,12 @@ def warm_segment_kernels() -> None:
         inverted_index(ids, 1)
         inverted_index(ids, 1, np.array([0, 1, 2], np.uint32))
         sorted_starts(ids, 1)
+    # Four rows are too few for bitmaps.
+    offsets, begins = np.array([0, 1], np.uint32), np.zeros(2, np.int64)
+    bitmap_offsets(offsets, np.zeros(1, np.int32), begins)
+    data = bitmaps_at(offsets, np.zeros(1, np.int32), begins)
+    first_bad_bitmap(data.ctypes.data, begins, offsets, 1)
+    docs_of_bitmap(data.ctypes.data, np.zeros(1, np.int32))
     # Range indexes and Bloom filters are built on reload, too, of columns of every type.
     for dtype in (np.uint32, np.int32, np.int64, np.float32, np.float64):
         assign_buckets(np.zeros(1, dtype), np.zeros(1, dtype), np.zeros(1, np.uint32))

@@ -31,7 +31,7 @@ NUM_DOCS = 300
 def build() -> MemoryDirectory:
     """A segment with every encoding, index and buffer kind."""
     rng = random.Random(11)
-    types = {"i": "INT", "p": "LONG", "s": "STRING", "r": "DOUBLE", "t": "STRING", "z": "LONG", "y": "JSON", "sorted": "INT"}
+    types = {"i": "INT", "p": "LONG", "s": "STRING", "r": "DOUBLE", "t": "STRING", "z": "LONG", "y": "JSON", "sorted": "INT", "few": "INT"}
     lists = {"mi": "INT", "ms": "STRING", "mr": "LONG", "mt": "BYTES"}
     schema = Schema.from_json(
         {
@@ -51,7 +51,7 @@ def build() -> MemoryDirectory:
                 "nullHandlingEnabled": True,
                 "noDictionaryColumns": ["r", "t", "mr", "mt"],
                 "noDictionaryConfig": {"z": "LZ4", "y": "ZSTANDARD"},
-                "invertedIndexColumns": ["i", "s", "mi", "p"],
+                "invertedIndexColumns": ["i", "s", "mi", "p", "few"],
                 "bloomFilterColumns": ["t", "mi"],
                 "rangeIndexColumns": ["p", "r", "mr"],
                 "jsonIndexColumns": ["y"],
@@ -75,6 +75,7 @@ def build() -> MemoryDirectory:
     columns = {
         "i": pa.array(rows(lambda: rng.randrange(20)), pa.int32()),
         "p": pa.array(rows(lambda: rng.randrange(2**40)), pa.int64()),
+        "few": pa.array(rows(lambda: rng.randrange(2)), pa.int32()),
         "s": pa.array(rows(word)),
         "r": pa.array(rows(rng.random), pa.float64()),
         "t": pa.array(rows(word)),
@@ -124,7 +125,7 @@ def read_everything(segment: ImmutableSegment) -> list[Any]:
 
 def test_the_undamaged_segment_opens(sound: dict[str, bytes]) -> None:
     segment = open_segment(damaged(sound, layout.COLUMNS, sound[layout.COLUMNS]))
-    assert len(read_everything(segment)[0]) == 12
+    assert len(read_everything(segment)[0]) == 13
     kinds = {entry.kind for column in segment.metadata.columns for entry in column.buffers}
     every_kind = {
         value for name, value in vars(layout).items() if isinstance(value, str) and name.isupper() and name not in ("COLUMNS", "METADATA", "VERIFIED")
@@ -237,6 +238,10 @@ def test_forged_buffers_are_refused_or_read_within_bounds(sound: dict[str, bytes
         (layout.INVERTED_OFFSETS, np.uint32, 2**32 - 1),
         (layout.INVERTED_DOCS, np.int32, NUM_DOCS),
         (layout.INVERTED_DOCS, np.int32, -1),
+        (layout.INVERTED_COUNTS, np.uint32, 2**32 - 1),
+        (layout.BITMAP_OFFSETS, np.int64, -1),
+        (layout.BITMAP_OFFSETS, np.int64, 2**40),
+        (layout.BITMAPS, np.uint8, 0xFF),
     ],
 )
 def test_what_kernels_would_follow_blindly_is_refused_even_with_right_crcs(sound: dict[str, bytes], kind: str, dtype: Any, value: int) -> None:

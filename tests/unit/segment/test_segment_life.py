@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyroaring import BitMap
 
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
@@ -211,7 +212,7 @@ def test_the_meta_words_lead_kernels_to_the_same_bytes(tmp_path: Path) -> None:
 
 ADDRESS_WORDS = {
     abi.M_DATA, abi.M_DICTIONARY, abi.M_DICTIONARY_OFFSETS, abi.M_MV_OFFSETS, abi.M_NULLS, abi.M_RAW_OFFSETS, abi.M_SORTED_STARTS,
-    abi.M_INVERTED_OFFSETS, abi.M_INVERTED_DOCS,
+    abi.M_INVERTED_OFFSETS, abi.M_INVERTED_DOCS, abi.M_BITMAPS, abi.M_BITMAP_OFFSETS,
 }  # fmt: skip
 
 
@@ -238,6 +239,13 @@ def check_meta(column: ImmutableColumn) -> None:
     assert bool(meta[abi.M_SORTED]) == bool(meta[abi.M_SORTED_STARTS]) == column.is_sorted
     if column.has_inverted_index:
         offsets = at(meta[abi.M_INVERTED_OFFSETS], np.uint32, card + 1)
+        if meta[abi.M_BITMAPS]:
+            begins = at(meta[abi.M_BITMAP_OFFSETS], np.int64, card + 1)
+            data = at(meta[abi.M_BITMAPS], np.uint8, int(begins[-1])).tobytes()
+            for dict_id in range(card):
+                assert list(BitMap.deserialize(data[begins[dict_id] : begins[dict_id + 1]])) == column.inverted_docs(dict_id).tolist()
+                assert len(column.inverted_docs(dict_id)) == offsets[dict_id + 1] - offsets[dict_id]
+            return
         docs = at(meta[abi.M_INVERTED_DOCS], np.int32, int(offsets[-1]))
         for dict_id in range(card):
             np.testing.assert_array_equal(docs[offsets[dict_id] : offsets[dict_id + 1]], column.inverted_docs(dict_id))

@@ -4,6 +4,7 @@ readers go on; a crash at any step leaves a segment that opens; the segment's CR
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from pinotpy.errors import DataError, NotFoundError, SegmentCorruptError
 from pinotpy.segment import layout
 from pinotpy.segment import reload as reload_room
 from pinotpy.segment.builder import build_segment
-from pinotpy.segment.column_indexes import INDEX_KINDS
+from pinotpy.segment.column_indexes import INDEX_FORMS, form_among
 from pinotpy.segment.directory import FileDirectory, MemoryDirectory, SegmentDirectory
 from pinotpy.segment.immutable import ImmutableSegment, load_segment, open_segment, scrub
 from pinotpy.segment.indexing import resolve_indexing
@@ -58,7 +59,7 @@ def indexes(segment: ImmutableSegment) -> set[str]:
     found = set()
     for column in segment.metadata.columns:
         kinds = {entry.kind for entry in column.buffers}
-        found |= {f"{column.name}.{name}" for name, of_index in INDEX_KINDS.items() if kinds.issuperset(of_index)}
+        found |= {f"{column.name}.{name}" for name in INDEX_FORMS if form_among(kinds, name)}
     return found
 
 
@@ -94,7 +95,7 @@ def test_a_reload_builds_what_a_build_with_the_config_would_have_built(tmp_path:
     assert [name for name, _ in after.metadata.files] == ["columns", "columns.1"]
     built = open_segment(build(SCHEMA, EVERYTHING, ROWS))
     for name in TYPES:
-        for kind in {kind for kinds in INDEX_KINDS.values() for kind in kinds}:
+        for kind in {kind for forms in INDEX_FORMS.values() for form in forms for kind in form}:
             mine, theirs = after.column(name)._buffers, built.column(name)._buffers
             assert (kind in mine) == (kind in theirs)
             assert kind not in mine or mine.view(kind, "u1").tobytes() == theirs.view(kind, "u1").tobytes(), (name, kind)
@@ -115,8 +116,7 @@ def test_what_is_not_wanted_goes_and_comes_back_without_work() -> None:
     assert [name for name, _ in without.metadata.files] == ["columns"], "nothing was written"
     again = reloaded(directory, EVERYTHING)
     assert indexes(again) == EXPECTED_ALL and answers(again) == expected
-    kinds_of_new_file = {entry.kind for column in again.metadata.columns for entry in column.buffers if entry.file == 1}
-    assert kinds_of_new_file == {*INDEX_KINDS["bloom"], *INDEX_KINDS["json"]}, "those whose settings may have changed are built anew"
+    assert [name for name, _ in again.metadata.files] == ["columns"], "nothing was written again"
     third = reloaded(directory, PLAIN)
     assert indexes(third) == set() and third.crc == without.crc
 
@@ -124,6 +124,54 @@ def test_what_is_not_wanted_goes_and_comes_back_without_work() -> None:
 def test_a_load_adds_and_takes_nothing_away() -> None:
     directory = build(SCHEMA, config_of(RAW | {"bloomFilterColumns": ["city"]}), ROWS)
     assert indexes(reloaded(directory, config_of(RAW | {"invertedIndexColumns": ["city"]}), drop=False)) == {"city.bloom", "city.inverted"}
+
+
+BLOOM = RAW | {"bloomFilterConfigs": {"city": {"fpp": 0.05}}}
+JSON = RAW | {"jsonIndexConfigs": {"doc": {"maxLevels": -1}}}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "index", "kind"),
+    [
+        (BLOOM, BLOOM | {"bloomFilterConfigs": {"city": {"fpp": 0.0001}}}, "city.bloom", "bloom"),
+        (BLOOM, BLOOM | {"bloomFilterConfigs": {"city": {"fpp": 0.05, "maxSizeInBytes": 64}}}, "city.bloom", "bloom"),
+        (JSON, JSON | {"jsonIndexConfigs": {"doc": {"maxLevels": 1}}}, "doc.json", "json.terms"),
+        (JSON, JSON | {"jsonIndexConfigs": {"doc": {"excludeFields": ["k"]}}}, "doc.json", "json.terms"),
+    ],
+)
+def test_an_index_with_other_settings_is_built_anew(before: Any, after: Any, index: str, kind: str) -> None:
+    directory = build(SCHEMA, config_of(before), ROWS)
+    name = index.split(".", maxsplit=1)[0]
+
+    def entry(segment: ImmutableSegment) -> Any:
+        found = segment.metadata.column(name)
+        assert found is not None
+        return found.buffer(kind)
+
+    first = open_segment(directory)
+    assert len(reloaded(directory, config_of(before)).metadata.files) == 1, "equal settings ask for nothing"
+    assert entry(reloaded(directory, config_of(after), drop=False)) == entry(first), "a load leaves it as it is"
+    second = reloaded(directory, config_of(after))
+    built = open_segment(build(SCHEMA, config_of(after), ROWS))
+    assert indexes(second) == {index} and len(second.metadata.files) == 2
+    mine, theirs = entry(second), entry(built)
+    assert (mine.settings, mine.crc, mine.size_bytes) == (theirs.settings, theirs.crc, theirs.size_bytes) and mine.settings != entry(first).settings
+    back = reloaded(directory, config_of(before))
+    assert (entry(back).offset, entry(back).settings, len(back.metadata.files)) == (entry(first).offset, entry(first).settings, 2), "the first one comes back"
+    assert answers(back) == answers(first)
+
+
+def test_an_index_of_a_release_that_recorded_no_settings_is_built_anew_once() -> None:
+    directory = build(SCHEMA, config_of(BLOOM), ROWS)
+    segment = open_segment(directory)
+    forgotten = [replace(column, buffers=tuple(replace(b, settings="") for b in column.buffers)) for column in segment.metadata.columns]
+    draft = directory.amend()
+    draft.append(layout.METADATA, replace(segment.metadata, columns=tuple(forgotten)).to_bytes())
+    draft.commit()
+    assert len(reloaded(directory, config_of(BLOOM), drop=False).metadata.files) == 1
+    for _ in range(2):
+        again = reloaded(directory, config_of(BLOOM))
+        assert indexes(again) == {"city.bloom"} and len(again.metadata.files) == 2
 
 
 def test_several_reloads_append_a_file_each_and_nothing_to_do_appends_none() -> None:

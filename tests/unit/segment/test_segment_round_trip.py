@@ -23,6 +23,7 @@ from pinotpy.errors import DataError
 from pinotpy.segment.builder import build_segment
 from pinotpy.segment.column import ImmutableColumn
 from pinotpy.segment.immutable import ImmutableSegment, load_segment
+from pinotpy.segment.index.inverted import AS_BITMAPS, AS_LISTS
 
 TYPES = [data_type for data_type in DataType if data_type is not DataType.MAP]
 WAYS = ["dictionary", "packed", "raw", "LZ4", "ZSTANDARD", "SNAPPY", "DELTA"]
@@ -180,15 +181,17 @@ def test_a_dictionary_finds_bounds_like_a_sorted_list(data_type: DataType, tmp_p
 
 @pytest.mark.parametrize("single_value", [True, False], ids=["single", "multi"])
 @pytest.mark.parametrize("way", ["dictionary", "packed"])
-def test_the_inverted_index_lists_each_doc_of_a_value_once(way: str, single_value: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("values", "form"), [(50, AS_BITMAPS), (4000, AS_LISTS)], ids=["bitmaps", "lists"])
+def test_the_inverted_index_has_each_doc_of_a_value_once(way: str, single_value: bool, values: int, form: tuple[str, ...], tmp_path: Path) -> None:
     rng = random.Random(f"inverted {way} {single_value}")
-    rows: list[Any] = [rng.randrange(50) if single_value else [rng.randrange(20) for _ in range(rng.randrange(6))] for _ in range(9000)]
+    rows: list[Any] = [rng.randrange(values) if single_value else [rng.randrange(values) for _ in range(rng.randrange(6))] for _ in range(9000)]
     config = table_config(way, invertedIndexColumns=["c"])
     build_segment(schema_of(DataType.INT, single_value), config, batches_of(rows, DataType.INT, single_value, [5000, 4000]), tmp_path, "s")
     with load_segment(tmp_path / "s") as segment:
         column = segment.column("c")
         assert column.has_inverted_index and column.dictionary is not None
-        for dict_id in range(column.cardinality):
+        assert {entry.kind for entry in column.metadata.buffers} >= set(form)
+        for dict_id in range(0, column.cardinality, 1 + column.cardinality // 50):
             value = column.dictionary.value(dict_id)
             stored = [[row] if single_value else row or [column.default_null] for row in rows]
             assert column.inverted_docs(dict_id).tolist() == [doc for doc, row in enumerate(stored) if value in row]

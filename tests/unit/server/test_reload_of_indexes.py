@@ -16,6 +16,7 @@ from pinotpy.errors import DataError, PinotError
 from pinotpy.segment import layout
 from pinotpy.segment import reload as reload_room
 from pinotpy.segment.builder import build_segment
+from pinotpy.segment.column_indexes import form_among
 from pinotpy.server.index_upkeep import JOBS_KEPT_MAX, IndexUpkeep, ReloadJobs
 from pinotpy.server.tables.registry import SegmentRegistry
 from pinotpy.server.tables.store import SegmentStore
@@ -79,13 +80,13 @@ def test_a_reload_follows_the_config_and_running_queries_keep_their_segments(tmp
             assert count(SCHEMA, fresh.segments, "city = 'rome' AND n < 6") == 8
             assert fresh.segments[0] is not held.segments[0]
     for name in ("s0", "s1"):
-        assert layout.INVERTED_DOCS in scene.kinds(name, "city") and layout.RANGE_DOCS in scene.kinds(name, "n")
+        assert form_among(scene.kinds(name, "city"), "inverted") and layout.RANGE_DOCS in scene.kinds(name, "n")
     job = scene.jobs.find("job1")
     assert job is not None and (job.num_segments, job.num_done, job.num_failed) == (2, 2, 0) and job.finished_ms > 0
     assert job.as_json()["changes"] == dict.fromkeys(["s0", "s1"], "built city.inverted, n.range")
     scene.properties.index = {}
     scene.reload("job2", "s1")
-    assert layout.INVERTED_DOCS in scene.kinds("s0", "city") and layout.INVERTED_DOCS not in scene.kinds("s1", "city")
+    assert form_among(scene.kinds("s0", "city"), "inverted") and not form_among(scene.kinds("s1", "city"), "inverted")
 
 
 def test_a_load_builds_what_is_missing(tmp_path: Path) -> None:
@@ -109,7 +110,7 @@ def test_one_segment_that_fails_is_served_as_it_was_and_the_others_go_on(tmp_pat
     monkeypatch.setattr("pinotpy.server.index_upkeep.reload_segment", failing)
     with pytest.raises(PinotError, match="too large"):
         scene.reload("job1")
-    assert [layout.INVERTED_DOCS in scene.kinds(f"s{n}", "city") for n in range(3)] == [True, False, True]
+    assert [form_among(scene.kinds(f"s{n}", "city"), "inverted") is not None for n in range(3)] == [True, False, True]
     with scene.registry.acquire(TABLE, ["s0", "s1", "s2"]) as held:
         assert not held.missing and count(SCHEMA, held.segments, "city = 'oslo'") == 150
     job = scene.jobs.find("job1")

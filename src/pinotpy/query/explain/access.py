@@ -172,6 +172,8 @@ class FilterExplainer:
         if indexed is None or indexed.index[segment] == index_access.NO_INDEX:
             # Another condition of the same OR has the docs.
             return {"access": "nothing", "why": "no value passes"}
+        if indexed.bitmaps[segment]:
+            why = f"{why}; the index has Roaring bitmaps"
         count = int(indexed.entries[segment])
         found = {"access": name, "why": f"{why}; {_PRICES}", "docs": [count, count], "notUsed": self._unused(leg, segment, name)}
         return found | {k: v for k, v in self._estimates(leg, segment).items() if k != "percent"}

@@ -51,8 +51,12 @@ _NS_ENTRY: Final = 0.4  # each value of a multi-value, and the doc that it belon
 # … and on a doc of a list, which lies anywhere.
 _NS_GATHER: Final = 1.5
 # A doc of an index's list made a bit; a doc of the segment cleared before and looked through afterwards.
-_NS_BIT: Final = 3.0
+_NS_BIT: Final = 1.0
 _NS_BITMAP_DOC: Final = 0.02
+# A Roaring bitmap joined into a set, by its docs or by the words of the segment's docs; written out as a list, by its docs.
+_NS_ROARING_DOC: Final = 0.6
+_NS_ROARING_WORDS: Final = 0.005
+_NS_ROARING_LISTED: Final = 0.8
 # Joining lists or setting bits is worth it from here on: what its steps in Python cost.
 _NS_OVERHEAD: Final = 30_000.0
 # A doc is tested only while others of its block are left, or one by one where few are.
@@ -67,12 +71,28 @@ class LegIndex:
 
     index: NO_INDEX, INVERTED or RANGE; entries: docs in the lists that would be read; spans (num_segments, 3): buckets of RANGE.
     direct: the lists are one list of the index, in order, each doc once.
+    bitmaps: how many Roaring bitmaps the lists are; 0: they are lists.
     """
 
     index: NDArray[np.int8]
     entries: Words
     spans: Words
     direct: NDArray[np.bool_]
+    bitmaps: Words
+
+    def joined_ns(self, docs: Words) -> Prices:
+        """What adding the lists to a set costs in segments of so many docs."""
+        entries = np.where(self.index == NO_INDEX, 0, self.entries)
+        roaring = np.minimum(entries * _NS_ROARING_DOC, self.bitmaps * docs * _NS_ROARING_WORDS)
+        found: Prices = np.where(self.bitmaps > 0, roaring, entries * _NS_BIT)
+        return found
+
+    def listed_ns(self, docs: Words) -> Prices:
+        """What having the lists as one list costs: nothing where the index has it so."""
+        joined = self.joined_ns(docs) + docs * _NS_BITMAP_DOC
+        alone = np.where(self.bitmaps > 0, np.where(self.index == NO_INDEX, 0, self.entries) * _NS_ROARING_LISTED, 0.0)
+        found: Prices = np.where(self.direct, alone, joined)
+        return found
 
 
 @dataclass(slots=True)
@@ -94,7 +114,8 @@ def leg_index(leg: ResolvedLeg, metas: ColumnMetas) -> LegIndex | None:
     if not has_postings.any() and not has_range.any():
         return None
     num_segments = len(words)
-    found = LegIndex(np.zeros(num_segments, np.int8), np.full(num_segments, _ENDLESS), np.zeros((num_segments, 3), np.int64), np.zeros(num_segments, np.bool_))
+    nothing = np.zeros(num_segments, np.int64)
+    found = LegIndex(nothing.astype(np.int8), np.full(num_segments, _ENDLESS), np.zeros((num_segments, 3), np.int64), nothing.astype(np.bool_), nothing)
     ranged = np.flatnonzero(has_postings & leg.ranged & ~leg.sorted)
     if len(ranged):
         positions = np.zeros((len(ranged), 2), np.int64)
@@ -106,6 +127,9 @@ def leg_index(leg: ResolvedLeg, metas: ColumnMetas) -> LegIndex | None:
         member_words[~has_postings, abi.M_INVERTED_OFFSETS] = 0
         resolve.member_postings(member_words, leg.members, leg.spans, found.entries)
         found.index[has_postings & (leg.spans[:, 1] > leg.spans[:, 0])] = INVERTED
+    if words[:, abi.M_BITMAPS].any():
+        lists = np.where(leg.ranged, leg.ids[:, 1] - leg.ids[:, 0], leg.spans[:, 1] - leg.spans[:, 0])
+        found.bitmaps = np.where((words[:, abi.M_BITMAPS] != 0) & (found.index == INVERTED), lists, 0)
     by_range = np.flatnonzero(has_range & (found.index == NO_INDEX) & _is_range(leg, words))
     if len(by_range):
         spans = np.zeros((len(by_range), 3), np.int64)
@@ -211,15 +235,14 @@ class IndexAccess:
         scan_ns = run * (_NS_SCAN_DOC + total)
         best_ns, best = scan_ns.copy(), np.full(len(at), -1)
         for number, part in enumerate(parts):
-            entries, direct = self._entries(part)
+            entries, direct, made_ns = self._entries(part)
             if entries is None:
                 continue
             entries, direct = entries[at], direct[at]
             others = sum((np.where(tests[i] > 0, _NS_GATHER + tests[i], 0.0) for i in range(len(parts)) if i != number), np.zeros(len(at)))
             possible = entries != _ENDLESS
             listed = np.where(possible, np.minimum(entries, docs), 0) * (run / np.maximum(docs, 1))
-            made = np.where(direct, 0.0, np.where(possible, entries, 0) * _NS_BIT + docs * _NS_BITMAP_DOC)
-            list_ns = np.where(possible, listed * (_NS_LIST_DOC + others) + made, np.inf)
+            list_ns = np.where(possible, listed * (_NS_LIST_DOC + others) + made_ns[at], np.inf)
             for leg in _legs_of(part):
                 self._note(leg, at, list_ns, scan_ns)
             better = list_ns < best_ns
@@ -240,29 +263,32 @@ class IndexAccess:
             found += _test_prices(leg, self._metas)
         return found
 
-    def _entries(self, part: Resolved) -> tuple[Words | None, NDArray[np.bool_]]:
-        """Docs in the lists that would give the docs of a condition under AND, in every segment (endless where it cannot), and
-        where that is one list of the index."""
-        nowhere = np.zeros(len(self._docs), np.bool_)
+    def _entries(self, part: Resolved) -> tuple[Words | None, NDArray[np.bool_], Prices]:
+        """Docs in the lists that would give the docs of a condition under AND, in every segment (endless where it cannot),
+        where that is one list of the index, and the price of making it one."""
+        nowhere, made_ns = np.zeros(len(self._docs), np.bool_), np.zeros(len(self._docs))
         if isinstance(part, ResolvedLeg):
             indexed = self._index(part)
             if indexed is None or part.negated:
-                return None, nowhere
-            return np.where(part.mode == LEG_RUN, indexed.entries, _ENDLESS), indexed.direct
+                return None, nowhere, made_ns
+            return np.where(part.mode == LEG_RUN, indexed.entries, _ENDLESS), indexed.direct, indexed.listed_ns(self._docs)
         if not isinstance(part, ResolvedAny) or not part.children:
-            return None, nowhere
+            return None, nowhere, made_ns
         total = np.zeros(len(self._docs), np.float64)
         for child in part.children:
             if not isinstance(child, ResolvedLeg) or child.negated:
-                return None, nowhere
+                return None, nowhere, made_ns
             indexed = self._index(child)
+            if indexed is not None:
+                made_ns += indexed.joined_ns(self._docs)
             entries = np.full(len(total), np.inf) if indexed is None else np.where(indexed.entries == _ENDLESS, np.inf, indexed.entries)
             # Null docs stand in the list of the default: such a list holds more than the condition.
             entries[self._clears_nulls(child)] = np.inf
             entries[child.mode == LEG_NEVER] = 0
             entries[child.mode == LEG_ALWAYS] = np.inf
             total += entries
-        return np.where(np.isfinite(total), np.where(np.isfinite(total), total, 0).astype(np.int64), _ENDLESS), nowhere
+        entries = np.where(np.isfinite(total), np.where(np.isfinite(total), total, 0).astype(np.int64), _ENDLESS)
+        return entries, nowhere, made_ns + self._docs * _NS_BITMAP_DOC
 
     def _clears_nulls(self, leg: ResolvedLeg) -> NDArray[np.bool_]:
         has_nulls: NDArray[np.bool_] = self._metas.of(leg.leg.column)[:, abi.M_NULLS] != 0
@@ -285,15 +311,30 @@ class IndexAccess:
             leg.mode[segments] = LEG_ALWAYS
 
     def _take_lists(self, units: Words, chosen: Words, leg: ResolvedLeg) -> None:
-        """The index's own lists, in place, cut to the runs of the units."""
+        """The index's own lists, in place or written out of bitmaps, cut to the runs of the units."""
         segments = units[chosen, abi.U_SEGMENT]
         words = self._metas.of(leg.leg.column)
         positions = np.zeros((len(chosen), 2), np.int64)
         resolve.posting_ranges(words[segments], leg.ids[segments], positions)
+        lengths = positions[:, 1] - positions[:, 0]
         lists = words[segments, abi.M_INVERTED_DOCS] + positions[:, 0] * 4
+        packed = np.flatnonzero(words[segments, abi.M_BITMAPS])
+        if len(packed):
+            lists[packed] = self._written_out(words, segments[packed], leg, lengths[packed])
         runs = units[chosen][:, [abi.U_LOW, abi.U_HIGH]]
-        resolve.clip_lists(lists, positions[:, 1] - positions[:, 0], runs)
+        resolve.clip_lists(lists, lengths, runs)
         units[chosen, abi.U_LIST], units[chosen, abi.U_LOW], units[chosen, abi.U_HIGH] = lists, runs[:, 0], runs[:, 1]
+
+    def _written_out(self, words: Words, segments: Words, leg: ResolvedLeg, lengths: Words) -> Words:
+        """Addresses of the docs of one bitmap in each of these segments."""
+        starts = np.zeros(len(segments) + 1, np.int64)
+        np.cumsum(lengths, out=starts[1:])
+        self._control.reserve(int(starts[-1]) * 4)
+        docs = np.empty(max(int(starts[-1]), 1), np.int32)
+        doc_sets.list_bitmaps(words, segments, leg.ids, starts, docs)
+        self.keep_alive.append(docs)
+        addresses: Words = docs.ctypes.data + starts[:-1] * 4
+        return addresses
 
     def _join_lists(self, units: Words, chosen: Words, part: Resolved) -> None:
         """Lists of several values, or of several conditions under OR, as one list a unit."""
@@ -337,8 +378,7 @@ class IndexAccess:
         gather = np.where(listed, _NS_GATHER, 0.0)
         scan_ns = tested * (_test_prices(leg, self._metas) + gather)
         possible = (indexed.index != NO_INDEX) & (leg.mode == LEG_RUN) & (tested > 0)
-        entries = np.where(possible, indexed.entries, 0)
-        bits_ns = np.where(possible, entries * _NS_BIT + self._docs * _NS_BITMAP_DOC + tested * (_NS_FLAG + gather), np.inf)
+        bits_ns = np.where(possible, indexed.joined_ns(self._docs) + self._docs * _NS_BITMAP_DOC + tested * (_NS_FLAG + gather), np.inf)
         if id(leg) not in self.choices.index_ns:
             self._note(leg, np.arange(len(self._docs)), bits_ns, scan_ns)
         better = bits_ns < scan_ns
