@@ -159,7 +159,7 @@ def test_what_dictionaries_know_is_said_before_anything_is_read(segments: list[F
 def test_scattered_values_are_looked_up_and_multi_values_are_named(segments: list[FakeSegment]) -> None:
     (group,) = explain(segments, selection(equal("word", "w1", "w30")))
     leaf = group["filter"]
-    assert leaf["predicate"] == "word IN ('w1','w30')" and "table of ids" in leaf["why"]
+    assert leaf["predicate"] == "word IN ('w1','w30')" and "a few runs of ids" in leaf["why"]
     assert why_not(leaf, "inverted index") == "not built"
     (group,) = explain(segments, selection(equal("tags", "a")))
     assert why_not(group["filter"], "sorted index") == "the column is multi-valued"
