@@ -61,6 +61,7 @@ S_SELECTIONS: Final = 32  # address of int32[NUM_SELECTIONS][BLOCK]: selection 0
 S_SCRATCH: Final = 33  # address of int32[NUM_SCRATCH][BLOCK]: of the filter stage; within one select function anybody's
 S_SURVIVORS: Final = 34  # docs that a filter leg has to look at one by one (positions in scratch 0, ids in scratch 1), -1: the whole block
 S_FILTER_NS: Final = 35  # counter: time in filters, if C_TRACE
+S_GATHERED: Final = 36  # docs of blocks before this one that wait in selection 0 for the select section (U_GATHER)
 STATE_WORDS: Final = 64
 NUM_SELECTIONS: Final = 4
 NUM_SCRATCH: Final = 4  # 2 and 3: positions and docs of a leg that computes an expression
@@ -77,6 +78,7 @@ U_NUM_SELECT: Final = 7  # run per block that selects a doc
 U_NUM_END: Final = 8  # run once, after the last block, if begin ran
 U_SELECTED: Final = 9  # written by the driver: docs selected
 U_CONTEXT: Final = 10  # free for operators: address of the unit's own result context
+U_GATHER: Final = 11  # 1: the few docs of several blocks may come to the select section together
 UNIT_WORDS: Final = 16
 
 # Instruction words.

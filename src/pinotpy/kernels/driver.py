@@ -34,7 +34,9 @@ from pinotpy.kernels.abi import (
     S_BASE,
     S_DENSE,
     S_DOCS_SCANNED,
+    S_ENTRIES_FILTER,
     S_FILTER_NS,
+    S_GATHERED,
     S_LIST,
     S_MASK_COUNTS,
     S_MASKS,
@@ -44,6 +46,8 @@ from pinotpy.kernels.abi import (
     S_SELECTION,
     S_SELECTIONS,
     S_UNIT,
+    STATE_WORDS,
+    U_GATHER,
     U_HIGH,
     U_LIST,
     U_LOW,
@@ -56,6 +60,7 @@ from pinotpy.kernels.abi import (
     U_SELECTED,
     inner,
     pointer,
+    words,
 )
 from pinotpy.kernels.clock import monotonic_ns
 from pinotpy.kernels.compact import compress_list, compress_range
@@ -72,6 +77,9 @@ K_TIMESPEC: Final = 10  # 2 words for the clock
 CURSOR_WORDS: Final = 16
 
 CHECK_BLOCKS: Final = 8
+# A block with at most so many selected docs waits for others, where it may: a select function costs as much as fifty docs,
+# and the cache misses of many docs overlap.
+GATHER_MAX: Final = BLOCK // 8
 _INSTRUCTION_BYTES: Final = INSTRUCTION_WORDS * 8
 
 
@@ -116,46 +124,44 @@ def _copy(out: Any, docs: Any) -> None:
         out[i] = docs[i]
 
 
-@njit(cache=True, nogil=True)
-def select(state: Any, filtered: bool) -> Any:
-    """Turn mask 0 (if `filtered`, else all docs of the block) into the selection; gives the number of selected docs."""
-    n = state[S_NUM]
+@inner
+def _select(state: Any, filtered: bool) -> None:
+    """Turn mask 0 (if `filtered`, else all docs of the block) into the selection, behind the docs that were gathered."""
+    n, gathered = state[S_NUM], state[S_GATHERED]
     selected = state[S_MASK_COUNTS] if filtered else n
-    state[S_SELECTED] = selected
-    if selected == 0:
-        return selected
-    out_address = state[S_SELECTIONS]
-    state[S_SELECTION] = out_address
+    state[S_SELECTION] = state[S_SELECTIONS]
+    # Vectors are stored whole: what is beyond the selection lies in those of expanding functions, which do not run now.
+    out_address = state[S_SELECTIONS] + gathered * 4
     out = carray(pointer(out_address, types.int32), BLOCK)
     listed = state[S_LIST]
     mask_address = state[S_MASKS]
     if listed == 0:
-        state[S_DENSE] = 1 if selected == n else 0
         if selected == n:
             _fill_range(out[:n], state[S_BASE])
         else:
             compress_range(carray(pointer(mask_address, types.uint8), n), mask_address, state[S_BASE], out, out_address)
     else:
-        state[S_DENSE] = 0
         docs = carray(pointer(listed, types.int32), n)
         if selected == n:
             _copy(out[:n], docs)
         else:
             compress_list(carray(pointer(mask_address, types.uint8), n), mask_address, docs, listed, out, out_address)
-    return selected
+    state[S_SELECTED] = gathered + selected
+    state[S_DENSE] = 1 if listed == 0 and gathered == 0 and selected == n else 0
 
 
 @njit(cache=True, nogil=True)
-def step(units: Any, last_unit: int, state: Any, state_address: int, cursor: Any, timespec: int, control: Any, clock: int) -> Any:
+def step(units: Any, last_unit: int, _state: Any, state_address: int, cursor: Any, timespec: int, control: Any, clock: int) -> Any:
     """Run units cursor[K_UNIT] .. last_unit - 1.
 
     Args:
         units: int64[num_units, UNIT_WORDS]; control: int64[CONTROL_WORDS]
-        state, cursor: int64 words of this thread; state_address and timespec the addresses of `state` and of cursor[K_TIMESPEC:]
+        cursor: int64 words of this thread; state_address and timespec the addresses of its State's words and of cursor[K_TIMESPEC:]
         clock: address of clock_gettime.
 
     Returns E_OK when all units are done, E_MORE or E_FLUSH to be called again, E_STOP, or an error word.
     """
+    state = words(state_address, STATE_WORDS)
     now = monotonic_ns(clock, timespec)
     quantum_end = now + control[C_QUANTUM_NS]
     unit = cursor[K_UNIT]
@@ -175,7 +181,8 @@ def step(units: Any, last_unit: int, state: Any, state_address: int, cursor: Any
         selects = filters + row[U_NUM_FILTER] * _INSTRUCTION_BYTES
         num_select = row[U_NUM_SELECT]
         high, listed = row[U_HIGH], row[U_LIST]
-        while position < high or instruction >= 0:
+        gathers, filtered = row[U_GATHER] != 0, row[U_NUM_FILTER] > 0
+        while position < high or instruction >= 0 or state[S_GATHERED] > 0:
             if instruction < 0:
                 if blocks % CHECK_BLOCKS == 0:
                     now = monotonic_ns(clock, timespec)
@@ -185,24 +192,36 @@ def step(units: Any, last_unit: int, state: Any, state_address: int, cursor: Any
                     if code != E_OK:
                         break
                 blocks += 1
-                n = min(BLOCK, high - position)
-                state[S_NUM] = n
-                if listed == 0:
-                    state[S_BASE], state[S_LIST] = position, 0
-                else:
-                    state[S_BASE], state[S_LIST] = 0, listed + position * 4
-                position += n
-                filter_began = monotonic_ns(clock, timespec) if control[C_TRACE] != 0 else 0
-                code = _run(filters, row[U_NUM_FILTER], state, state_address)
-                if code != E_OK:
-                    break
-                selected = select(state, row[U_NUM_FILTER] > 0)
-                if filter_began != 0:
-                    state[S_FILTER_NS] += monotonic_ns(clock, timespec) - filter_began
-                if selected == 0:
-                    continue
-                row[U_SELECTED] += selected
-                state[S_DOCS_SCANNED] += selected
+                if position < high:
+                    n = min(BLOCK, high - position)
+                    state[S_NUM] = n
+                    if listed == 0:
+                        state[S_BASE], state[S_LIST] = position, 0
+                    else:
+                        state[S_BASE], state[S_LIST] = 0, listed + position * 4
+                    entries = state[S_ENTRIES_FILTER]
+                    filter_began = monotonic_ns(clock, timespec) if control[C_TRACE] != 0 else 0
+                    code = _run(filters, row[U_NUM_FILTER], state, state_address)
+                    if code != E_OK:
+                        break
+                    selected = state[S_MASK_COUNTS] if filtered else n
+                    if state[S_GATHERED] + selected > BLOCK:
+                        # This block is read again after those that wait for the select section.
+                        state[S_ENTRIES_FILTER] = entries
+                    else:
+                        position += n
+                        if selected > 0:
+                            _select(state, filtered)
+                            row[U_SELECTED] += selected
+                            state[S_DOCS_SCANNED] += selected
+                    if filter_began != 0:
+                        state[S_FILTER_NS] += monotonic_ns(clock, timespec) - filter_began
+                    if selected == 0:
+                        continue
+                    if gathers and selected <= GATHER_MAX and state[S_SELECTED] <= BLOCK - GATHER_MAX:
+                        state[S_GATHERED] = state[S_SELECTED]
+                        continue
+                state[S_GATHERED] = 0
                 if begun == 0:
                     begun = 1
                     code = _run(row[U_PROGRAM], row[U_NUM_BEGIN], state, state_address)

@@ -24,13 +24,16 @@ from pinotpy.kernels.abi import (
     I_PLAIN,
     I_SCAN_LEG,
     INSTRUCTION_WORDS,
+    M_CARDINALITY,
     M_MV_OFFSETS,
+    M_WIDTH,
     META_WORDS,
     S_ENTRIES_FILTER,
     S_LIST,
     S_NUM,
     S_SURVIVORS,
     call_block,
+    inner,
     mask_register,
     words,
 )
@@ -49,8 +52,16 @@ LEG_RUN: Final = 0
 LEG_ALWAYS: Final = 1
 LEG_NEVER: Final = 2
 
-# Below one survivor in this many docs a leg looks at them one by one.
+# Below one survivor in this many docs a leg looks at them one by one. Ids of one or two bytes are compared by the register, so
+# that the whole block costs less than finding the survivors.
 SPARSE: Final = 16
+SPARSE_NARROW: Final = 64
+
+
+@inner
+def _is_dense(state: Any, meta: Any, count: int) -> Any:
+    narrow = meta[M_CARDINALITY] >= 0 and meta[M_WIDTH] <= 2
+    return count * (SPARSE_NARROW if narrow else SPARSE) >= state[S_NUM]
 
 
 @njit(cache=True, nogil=True)
@@ -78,7 +89,7 @@ def run_instruction(state: Any, state_address: int, row: int) -> Any:
         code = any_of_block(state, state_address, row, meta, args[A_KEPT])
     else:
         if flags == I_SCAN_LEG:
-            if meta[M_MV_OFFSETS] == 0 and in_range and count * SPARSE >= state[S_NUM]:
+            if meta[M_MV_OFFSETS] == 0 and in_range and _is_dense(state, meta, count):
                 state[S_ENTRIES_FILTER] += count
             else:
                 state[S_SURVIVORS] = survivors(state, args[A_KEPT])

@@ -212,6 +212,7 @@ class ScanPlan:
         *,
         on_flush: Callable[[T], None] | None = None,
         on_error: Callable[[T], str] | None = None,
+        gathers: bool = False,
     ) -> ScanRun[T]:
         """Run all units on `num_threads` threads.
 
@@ -219,11 +220,13 @@ class ScanPlan:
             make_context: thread number → (address for S_USER, object kept alive and given back in `contexts`).
             on_flush: called with the thread's object when a select function returned E_FLUSH.
             on_error: the cause when a select function returned E_BLOCK.
+            gathers: docs of several blocks may come together; not where a select function may end the scan.
 
         Raises: QueryTimeoutError, QueryCancelledError, MemoryLimitError, QueryExecutionError.
         """
         for units, sections in self.take_sections():
             self.add_program(units, sections)
+        self.units[:, abi.U_GATHER] = gathers
         contexts = [make_context(thread) for thread in range(self.num_threads)]
         run_threads(self, [address for address, _ in contexts], [value for _, value in contexts], on_flush, on_error)
         return ScanRun([value for _, value in contexts], self.units[:, abi.U_SELECTED].copy())

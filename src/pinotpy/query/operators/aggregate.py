@@ -170,7 +170,7 @@ def _scan(plan: ScanPlan, ready: Prepared[_Made] | None) -> PartialResult:
         context = ResultContext(control, layout.row_words, 0, layout.num_distributions)
         return context.address, context
 
-    run = plan.run(make_context)
+    run = plan.run(make_context, gathers=True)
     threads = arena_rows(run.contexts, numbers)
     num_rows = sum(len(thread.rows) for thread in threads)
     statistics = plan.statistics

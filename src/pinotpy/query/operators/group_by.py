@@ -70,7 +70,7 @@ def run_group_by(plan: ScanPlan) -> PartialResult:
         context = ResultContext(control, layout.row_words, key_words, layout.num_distributions)
         return context.address, context
 
-    run = plan.run(make_context, on_flush=together.on_flush if isinstance(together, DealtTable) else None)
+    run = plan.run(make_context, on_flush=together.on_flush if isinstance(together, DealtTable) else None, gathers=True)
     plan.statistics.num_entries_scanned_post_filter += plan.statistics.num_docs_scanned * num_read
     if together is None:
         rows, num_rows = _collect(plan, layout, made.keys, key_words, arena_rows(run.contexts, numbers), made.sources)
