@@ -8,13 +8,11 @@ from __future__ import annotations
 from typing import Final
 
 _FIXED: Final = "little is scanned; over HTTP a broker and a server take about a millisecond before the first row, the peer answers in its process"
-_TOP: Final = "the columns of the order are fetched for every selected row, not only for those that the first column leaves in the race"
 _MERGED: Final = "the server sends its whole state, here a set or a distribution, for the broker to merge, also where there is one server"
 REASONS: Final[dict[str, str]] = {
     **dict.fromkeys(
         ("q01_count", "count", "q03_day_range", "sum_of_days", "ssb_1_1", "ssb_1_2", "ssb_1_3", "ssb_3_4", "ssb_4_3", "needle", "sorted_range"), _FIXED
     ),
-    **dict.fromkeys(("raw_top", "top_rows", "top_of_two"), _TOP),
     **dict.fromkeys(("percentile", "percentile_estimated", "q10_p95", "q10b_p95_exact", "q09a_distinct", "distinct", "distinct_users"), _MERGED),
     "thousand_users": "the table of wanted ids is as large as the dictionary of users and leaves the fastest cache",
     "arithmetic_sum": "sums of doubles are exact, the same bits for any order of segments, which costs more than adding",
