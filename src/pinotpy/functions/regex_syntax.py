@@ -96,7 +96,8 @@ _NAMED: Final = {
     "word": _WORDS,
     "xdigit": ((0x30, 0x39), (0x41, 0x46), (0x61, 0x66)),
 }
-_COUNTED: Final = re.compile(r"\{([0-9]{1,4})(?:(,)([0-9]{1,4})?)?\}")
+# A number with a zero before it counts nothing: RE2 reads `{01}` as text.
+_COUNTED: Final = re.compile(r"\{(0|[1-9][0-9]{0,3})(?:(,)(0|[1-9][0-9]{0,3})?)?\}")
 _FLAGS: Final = re.compile(r"\?([imsU]*)(?:-([imsU]+))?([:)])")
 _NAME: Final = re.compile(r"\?P?<\w+>")
 _META: Final = frozenset("\\^$.|?*+()[")

@@ -50,7 +50,7 @@ _CHARACTERS = [
     "{,2}",
     r"\-",
 ]
-_REPEATS = ["*", "+", "?", "{2}", "{1,3}", "{0,2}", "{2,}", "*?", "+?", "??", "{0}"]
+_REPEATS = ["*", "+", "?", "{2}", "{1,3}", "{0,2}", "{2,}", "*?", "+?", "??", "{0}", "{01}", "{1,02}"]
 _LETTERS = [*"abkKsSAB17/-_ .\n{}],|", "é", "ü", "€", "😀", "ſ", "\u212a", "\u0080", "\uffff", "\0", "É"]
 
 
@@ -121,6 +121,8 @@ def test_random_patterns_select_what_re2_selects(seed: int) -> None:
         ("(?i)aé", ("a",), True, False),
         ("a(?i)B", ("ab",), True, False),
         ("", (), False, False),
+        ("a{01}", ("a{01}",), True, True),
+        ("a{0,02}", ("a{0,02}",), True, True),
     ],
 )
 def test_required_texts(pattern: str, parts: tuple[str, ...], leads: bool, is_all: bool) -> None:
