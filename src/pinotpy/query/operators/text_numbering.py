@@ -62,7 +62,7 @@ class Workers:
             job()
             return not waiting
 
-        if self.threads == 1 or self.executor is None or len(waiting) == 1:
+        if self.executor is None or len(waiting) == 1:  # a few docs are not worth another thread
             for job in jobs:
                 self.control.check()
                 job()
