@@ -4,7 +4,8 @@
 docs are selected, with bounds made of the worst row's first words (top_rows.py): bounds of values for raw numbers, bounds of
 dict ids where there is a dictionary, looked up when the worst row is another than last time. Docs that can still be among the
 best stay selected, with those that tie; what they cost afterwards is as nothing. Texts without dictionary are not for it: to
-look at their first bytes is to fetch them.
+look at their first bytes is to fetch them. Not for units that gather docs of several blocks (U_GATHER): mask 0 must be of the
+block in hand.
 
 Arguments: A0 address of the column's meta, A1 1 = descending, A2 what null flags are before the key's words: 0 there are none,
 1 nulls sort last, 2 nulls sort first. A3 to A6 are the function's own: for which worst row its bounds of ids are.
