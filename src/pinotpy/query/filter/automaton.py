@@ -212,26 +212,26 @@ class _Positions:
         num_words = (start + 64) // 64
         follow = _bit_rows([*self._follow, self._begin], num_words)
         taken = np.unpackbits(_bit_rows(self._bytes, 4).view(np.uint8), axis=1, bitorder="little")  # [positions, 256]
-        if len(self._bytes):
-            columns, classes = np.unique(taken, axis=1, return_inverse=True)
-        else:
-            columns, classes = np.zeros((0, 1), np.uint8), np.zeros(256, np.int64)
-        stride = columns.shape[1] + 1
+        by_byte = np.zeros((256, num_words * 64), np.uint8)
+        by_byte[:, :start] = taken.T
+        takers = np.packbits(by_byte, axis=1, bitorder="little")  # [256, positions as bits]
+        # Bytes that the same positions take are of one class.
+        numbers: dict[bytes, int] = {}
+        classes = [numbers.setdefault(row, len(numbers)) for row in takers.view(f"V{takers.shape[1]}").ravel().tolist()]
+        stride = len(numbers) + 1
         if stride > 256:
             return None
-        members = np.zeros((stride - 1, num_words * 64), np.uint8)
-        members[:, :start] = columns.T
-        member_words = np.packbits(members, axis=1, bitorder="little").view(np.uint64)
+        members = np.frombuffer(b"".join(numbers), np.uint64).reshape(stride - 1, num_words).copy()
         ends = _bit_rows([self._anywhere, self._end, self._end_of_text | (int(self._empty) << start)], num_words)
         begin = np.zeros((1, num_words), np.uint64)
         begin[0, start // 64] = np.uint64(1) << np.uint64(start % 64)
         table = np.zeros((STATES_MAX, stride), np.uint32)
-        count = kernels.determine(follow, member_words, ends, begin[0], table)
+        count = kernels.determine(follow, members, ends, begin[0], table)
         if count < 0:
             return None
         if self._always:
             table[2] = stride
-        return Automaton(classes.reshape(256).astype(np.uint8), table[:count].ravel().copy(), stride)
+        return Automaton(np.array(classes, np.uint8), table[:count].ravel().copy(), stride)
 
 
 def _bit_rows(rows: list[int], num_words: int) -> NDArray[np.uint64]:
