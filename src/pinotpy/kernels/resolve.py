@@ -15,7 +15,6 @@ from pinotpy.kernels.abi import (
     M_CARDINALITY,
     M_DICTIONARY,
     M_DICTIONARY_OFFSETS,
-    M_INVERTED_OFFSETS,
     M_SORTED_STARTS,
     M_STORED,
     T_FLOAT,
@@ -190,40 +189,6 @@ def doc_ranges(metas: Any, ids: Any, out: Any) -> None:
         if metas[s, M_SORTED_STARTS] != 0:
             starts = view_u32(metas[s, M_SORTED_STARTS], metas[s, M_CARDINALITY] + 1)
             out[s, 0], out[s, 1] = starts[ids[s, 0]], starts[ids[s, 1]]
-
-
-@njit(cache=True, nogil=True)
-def posting_ranges(metas: Any, ids: Any, out: Any) -> None:
-    """Positions in the inverted index of the entries with ids [ids[s, 0], ids[s, 1]), as [out[s, 0], out[s, 1])."""
-    for s in range(len(metas)):
-        if metas[s, M_INVERTED_OFFSETS] != 0:
-            offsets = view_u32(metas[s, M_INVERTED_OFFSETS], metas[s, M_CARDINALITY] + 1)
-            out[s, 0], out[s, 1] = offsets[ids[s, 0]], offsets[ids[s, 1]]
-
-
-@njit(cache=True, nogil=True)
-def member_postings(metas: Any, ids: Any, spans: Any, out: Any) -> None:
-    """out[s] = entries of the inverted index with the ids ids[spans[s, 0] : spans[s, 1]]; untouched without index or ids."""
-    for s in range(len(metas)):
-        if metas[s, M_INVERTED_OFFSETS] != 0 and spans[s, 1] > spans[s, 0]:
-            out[s] = _postings_of(metas[s], ids[spans[s, 0] : spans[s, 1]])
-
-
-@inner
-def _postings_of(meta: Any, ids: Any) -> Any:
-    offsets = view_u32(meta[M_INVERTED_OFFSETS], meta[M_CARDINALITY] + 1)
-    total = 0
-    for dict_id in ids:
-        total += int(offsets[dict_id + 1]) - int(offsets[dict_id])
-    return total
-
-
-@njit(cache=True, nogil=True)
-def clip_lists(lists: Any, lengths: Any, runs: Any) -> None:
-    """Runs of docs [runs[i, 0], runs[i, 1]) become the positions of those docs in the ascending int32 list at lists[i]."""
-    for i in range(len(lists)):
-        docs = view_i32(lists[i], lengths[i])
-        runs[i, 0], runs[i, 1] = _bound(docs, runs[i, 0], False), _bound(docs, runs[i, 1], False)
 
 
 def warm() -> None:

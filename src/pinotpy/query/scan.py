@@ -104,7 +104,7 @@ def build_scan(
         units = _clip_to_sorted(units, tree)
         if notes is not None:
             notes.used(BY_RUN)
-        access = IndexAccess(tree, metas, control)
+        access = IndexAccess(tree, metas, control, explained=notes is not None)
         units = access.apply(units)
         keep_alive.append(access)
         if notes is not None:

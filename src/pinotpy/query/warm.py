@@ -23,6 +23,7 @@ from pinotpy.kernels import (
     numbering,
     packing,
     pairs,
+    postings,
     rank_search,
     ranks,
     registers,
@@ -140,6 +141,7 @@ def warm() -> None:
     value_bits.warm()
     registers.warm()
     resolve.warm()
+    postings.warm()
     hashes_of_texts.warm()
     some = np.zeros(1, np.int64)
     pairs.bytes_at(some.ctypes.data, some.nbytes)

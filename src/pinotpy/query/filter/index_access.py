@@ -19,7 +19,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pinotpy.kernels import abi, doc_sets, filters, resolve
+from pinotpy.kernels import abi, doc_sets, filters, postings
 from pinotpy.kernels.legs import LEG_ALWAYS, LEG_NEVER, LEG_RUN
 from pinotpy.query.columns import ColumnMetas
 from pinotpy.query.control import QueryControl
@@ -114,27 +114,18 @@ def leg_index(leg: ResolvedLeg, metas: ColumnMetas) -> LegIndex | None:
     if not has_postings.any() and not has_range.any():
         return None
     num_segments = len(words)
-    nothing = np.zeros(num_segments, np.int64)
-    found = LegIndex(nothing.astype(np.int8), np.full(num_segments, _ENDLESS), np.zeros((num_segments, 3), np.int64), nothing.astype(np.bool_), nothing)
-    ranged = np.flatnonzero(has_postings & leg.ranged & ~leg.sorted)
-    if len(ranged):
-        positions = np.zeros((len(ranged), 2), np.int64)
-        resolve.posting_ranges(words[ranged], leg.ids[ranged], positions)
-        found.entries[ranged], found.index[ranged] = positions[:, 1] - positions[:, 0], INVERTED
-        found.direct[ranged] = leg.ids[ranged, 1] - leg.ids[ranged, 0] == 1
-    if len(leg.members):
-        member_words = words.copy() if not has_postings.all() else words
-        member_words[~has_postings, abi.M_INVERTED_OFFSETS] = 0
-        resolve.member_postings(member_words, leg.members, leg.spans, found.entries)
-        found.index[has_postings & (leg.spans[:, 1] > leg.spans[:, 0])] = INVERTED
-    if words[:, abi.M_BITMAPS].any():
-        lists = np.where(leg.ranged, leg.ids[:, 1] - leg.ids[:, 0], leg.spans[:, 1] - leg.spans[:, 0])
-        found.bitmaps = np.where((words[:, abi.M_BITMAPS] != 0) & (found.index == INVERTED), lists, 0)
+    lists, bitmaps, entries = np.zeros(num_segments, np.int64), np.zeros(num_segments, np.int64), np.full(num_segments, _ENDLESS)
+    spans = np.zeros((num_segments, 3), np.int64)
+    usable = has_postings & ~(leg.ranged & leg.sorted)
+    postings.count_postings(words, usable, leg.ranged, leg.ids, leg.members, leg.spans, lists, bitmaps, entries)
+    found = LegIndex((lists > 0).astype(np.int8) * INVERTED, entries, spans, leg.ranged & (lists == 1), bitmaps)
+    if not has_range.any():
+        return found if lists.any() else None
     by_range = np.flatnonzero(has_range & (found.index == NO_INDEX) & _is_range(leg, words))
     if len(by_range):
-        spans = np.zeros((len(by_range), 3), np.int64)
-        doc_sets.range_spans(words[by_range], leg.ids[by_range], *_ends(leg), spans)
-        found.spans[by_range], found.entries[by_range], found.index[by_range] = spans, spans[:, 2], RANGE
+        buckets = np.zeros((len(by_range), 3), np.int64)
+        doc_sets.range_spans(words[by_range], leg.ids[by_range], *_ends(leg), buckets)
+        found.spans[by_range], found.entries[by_range], found.index[by_range] = buckets, buckets[:, 2], RANGE
     return found if found.index.any() else None
 
 
@@ -195,10 +186,10 @@ def _share(leg: Resolved, indexed: LegIndex | None, docs: Words) -> Prices:
 
 
 class IndexAccess:
-    """Chooses for one plan; `apply` changes units and legs."""
+    """Chooses for one plan; `apply` changes units and legs. `explained`: all prices are asked for, also where they do not matter."""
 
-    def __init__(self, tree: Resolved, metas: ColumnMetas, control: QueryControl) -> None:
-        self._tree, self._metas, self._control = tree, metas, control
+    def __init__(self, tree: Resolved, metas: ColumnMetas, control: QueryControl, *, explained: bool = False) -> None:
+        self._tree, self._metas, self._control, self._explained = tree, metas, control, explained
         self._docs = metas.segments.docs
         self.choices = Choices()
         self.keep_alive: list[Any] = []
@@ -214,13 +205,27 @@ class IndexAccess:
         """The units, those that became lists among them; legs that lists answer hold everywhere, others are tested by bits."""
         if not self.choices.legs or not len(units):
             return units
-        units = self._use_lists(units)
-        return self._use_bits(units)
+        short = None if self._explained else self._short_lists(units)
+        if short is not None:
+            return short
+        return self._use_bits(self._use_lists(units))
 
     def _index(self, part: Resolved) -> LegIndex | None:
         return self.choices.legs.get(id(part))
 
     # --- lists ---------------------------------------------------------------------------------------------------------------
+
+    def _short_lists(self, units: Words) -> Words | None:
+        """The units as lists where the filter is one condition and its lists are so short that no other price matters; else None."""
+        leg, indexed = self._tree, self._index(self._tree)
+        if not isinstance(leg, ResolvedLeg) or indexed is None or leg.negated:
+            return None
+        at, run = units[:, abi.U_SEGMENT], units[:, abi.U_HIGH] - units[:, abi.U_LOW]
+        share = _NS_SCAN_DOC / (_NS_LIST_DOC + _NS_ROARING_LISTED)
+        if not indexed.direct[at].all() or (indexed.entries[at] > run * share).any():
+            return None
+        self._make_lists(units, np.arange(len(at)), leg)
+        return units[units[:, abi.U_LOW] < units[:, abi.U_HIGH]]
 
     def _use_lists(self, units: Words) -> Words:
         parts = conjuncts(self._tree)
@@ -314,15 +319,14 @@ class IndexAccess:
         """The index's own lists, in place or written out of bitmaps, cut to the runs of the units."""
         segments = units[chosen, abi.U_SEGMENT]
         words = self._metas.of(leg.leg.column)
-        positions = np.zeros((len(chosen), 2), np.int64)
-        resolve.posting_ranges(words[segments], leg.ids[segments], positions)
-        lengths = positions[:, 1] - positions[:, 0]
-        lists = words[segments, abi.M_INVERTED_DOCS] + positions[:, 0] * 4
+        lists = np.zeros(len(chosen), np.int64)
         packed = np.flatnonzero(words[segments, abi.M_BITMAPS])
         if len(packed):
-            lists[packed] = self._written_out(words, segments[packed], leg, lengths[packed])
+            indexed = self._index(leg)
+            assert indexed is not None
+            lists[packed] = self._written_out(words, segments[packed], leg, indexed.entries[segments[packed]])
         runs = units[chosen][:, [abi.U_LOW, abi.U_HIGH]]
-        resolve.clip_lists(lists, lengths, runs)
+        postings.own_lists(words, segments, leg.ids, runs, lists)
         units[chosen, abi.U_LIST], units[chosen, abi.U_LOW], units[chosen, abi.U_HIGH] = lists, runs[:, 0], runs[:, 1]
 
     def _written_out(self, words: Words, segments: Words, leg: ResolvedLeg, lengths: Words) -> Words:

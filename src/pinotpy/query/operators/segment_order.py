@@ -45,6 +45,8 @@ def in_order_of_values(context: QueryContext, segments: Sequence[Segment], run: 
         partials.append(run([segments[order[len(partials)]]]))
         found = partials[-1].rows
         rows += 0 if found is None else found.num_rows
+        if rows * len(order) < wanted * len(partials):
+            break  # all together are not expected to have enough, as where few docs are selected: each plan costs more than their rows
     if rows < wanted:
         return run(segments)
     edge = _edge(context, merge_partials(context, partials), by)
