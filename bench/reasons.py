@@ -13,7 +13,7 @@ REASONS: Final[dict[str, str]] = {
     **dict.fromkeys(
         ("q01_count", "count", "q03_day_range", "sum_of_days", "ssb_1_1", "ssb_1_2", "ssb_1_3", "ssb_3_4", "ssb_4_3", "needle", "sorted_range"), _FIXED
     ),
-    **dict.fromkeys(("percentile", "percentile_estimated", "q10_p95", "q10b_p95_exact", "q09a_distinct", "distinct", "distinct_users"), _MERGED),
+    **dict.fromkeys(("q09a_distinct", "distinct"), _MERGED),
     "thousand_users": "a thousand literals are parsed and looked up in the dictionary of every segment; the scan itself is a few milliseconds",
     "arithmetic_sum": "sums of doubles are exact, the same bits for any order of segments, which costs more than adding",
 }

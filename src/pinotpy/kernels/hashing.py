@@ -1,8 +1,8 @@
 """Group numbers of hashed tables: for raw key columns, and where composites of dict ids would be too many.
 
 A key is G_KEY_WORDS words: dict ids, 64-bit values, and behind it a word with the null flag for a column that is raw and
-nullable in some unit (A4 = 1). Groups
-are numbered by appearance in the unit; their keys and rows lie behind each other, so memory follows the groups that
+nullable in some unit (A4 = 1). Groups are numbered by appearance in the unit, up to the context's limit, if it has one: rows of
+further keys have the number of the limit. Keys and rows of groups lie behind each other, so memory follows the groups that
 exist. The index is open addressing. An entry is one word, the upper half of the hash as a tag and group + 1; for keys of
 one word it is two, the key itself and group + 1, so that a row costs one cache miss.
 
@@ -41,11 +41,14 @@ from pinotpy.kernels.memory import V_ADDRESS, V_USED, grow_zeroed, reserve, rese
 from pinotpy.kernels.result_context import (
     G_ARENA,
     G_CONTROL,
+    G_CUT,
+    G_CUT_ROWS,
     G_INDEX,
     G_INDEX_MASK,
     G_KEY_BLOCK,
     G_KEY_WORDS,
     G_KEYS,
+    G_LIMIT,
     G_NUM_GROUPS,
     G_ROW_WORDS,
     G_SCRATCH,
@@ -215,12 +218,17 @@ def _places(block: Any, index: Any, mask: Any, places: Any, firsts: Any) -> None
         firsts[i] = index[uint64(2) * uint64(places[i])]
 
 
+@njit(nogil=True, inline="always")
+def _limit(context: Any) -> Any:
+    return context[G_LIMIT] if context[G_LIMIT] > 0 else int64(_GROUP_MASK)
+
+
 @njit(nogil=True)
 def _find_single(context: Any, block: Any, out: Any) -> None:
     n = len(out)
     mask = uint64(context[G_INDEX_MASK])
     index = words(context[G_INDEX + V_ADDRESS], (context[G_INDEX_MASK] + 1) * 2)
-    groups = context[G_NUM_GROUPS]
+    groups, limit, cut = context[G_NUM_GROUPS], _limit(context), 0
     keys = words(context[G_KEYS + V_ADDRESS], groups + n)
     places = words(context[G_SCRATCH + V_ADDRESS], BLOCK)[:n]
     _places(block, index, mask, places, words(context[G_SCRATCH + V_ADDRESS] + BLOCK * 8, BLOCK)[:n])
@@ -229,6 +237,10 @@ def _find_single(context: Any, block: Any, out: Any) -> None:
         at = uint64(places[i])
         while True:
             group = index[uint64(2) * at + uint64(1)]
+            if group == 0 and groups == limit:
+                out[i] = uint32(limit)
+                cut += 1
+                break
             if group == 0:
                 index[uint64(2) * at], index[uint64(2) * at + uint64(1)] = key, groups + 1
                 keys[uint64(groups)] = key
@@ -241,6 +253,7 @@ def _find_single(context: Any, block: Any, out: Any) -> None:
             at = (at + uint64(1)) & mask
     context[G_NUM_GROUPS] = groups
     context[G_KEYS + V_USED] = groups
+    context[G_CUT_ROWS] += cut
 
 
 @njit(nogil=True)
@@ -248,7 +261,7 @@ def _find(context: Any, block: Any, out: Any) -> None:
     width = uint64(context[G_KEY_WORDS])
     mask = uint64(context[G_INDEX_MASK])
     index = words(context[G_INDEX + V_ADDRESS], context[G_INDEX_MASK] + 1)
-    groups = context[G_NUM_GROUPS]
+    groups, limit, cut = context[G_NUM_GROUPS], _limit(context), 0
     keys = words(context[G_KEYS + V_ADDRESS], (groups + len(out)) * context[G_KEY_WORDS])
     for i in range(len(out)):
         row = uint64(i) * width
@@ -257,6 +270,10 @@ def _find(context: Any, block: Any, out: Any) -> None:
         tag = h & _TAG_MASK
         while True:
             entry = uint64(index[at])
+            if entry == uint64(0) and groups == limit:
+                out[i] = uint32(limit)
+                cut += 1
+                break
             if entry == uint64(0):
                 index[at] = int64(tag | uint64(groups + 1))
                 for k in range(width):
@@ -276,6 +293,7 @@ def _find(context: Any, block: Any, out: Any) -> None:
             at = (at + uint64(1)) & mask
     context[G_NUM_GROUPS] = groups
     context[G_KEYS + V_USED] = groups * context[G_KEY_WORDS]
+    context[G_CUT_ROWS] += cut
 
 
 @block_function
@@ -284,10 +302,11 @@ def find_groups(state_address: int, args_address: int) -> Any:
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
     context, n = context_of(state), state[S_SELECTED]
     control = context[G_CONTROL]
-    groups_max = context[G_NUM_GROUPS] + n
+    groups_max = min(context[G_NUM_GROUPS] + n, _limit(context))
     code = reserve(control, vector_at(context, G_KEYS), n * context[G_KEY_WORDS])
     if code == E_OK:
-        code = grow_zeroed(control, vector_at(context, G_TABLE), groups_max * context[G_ROW_WORDS])
+        # One more for the rows beyond the limit.
+        code = grow_zeroed(control, vector_at(context, G_TABLE), (groups_max + 1) * context[G_ROW_WORDS])
     if code == E_OK:
         code = _grow_index(context, groups_max)
     if code == E_OK:
@@ -299,6 +318,13 @@ def find_groups(state_address: int, args_address: int) -> Any:
     return code
 
 
+@njit(nogil=True)
+def _is_cut(context: Any) -> Any:
+    # Whether rows of the unit are beyond its limit.
+    groups = context[G_NUM_GROUPS]
+    return groups > 0 and groups == context[G_LIMIT] and words(context[G_TABLE + V_ADDRESS] + groups * context[G_ROW_WORDS] * 8, 1)[0] != 0
+
+
 @block_function
 def end_hashed(state_address: int, args_address: int) -> Any:
     """Move all groups into the arena."""
@@ -308,6 +334,17 @@ def end_hashed(state_address: int, args_address: int) -> Any:
     if code != E_OK:
         return code
     groups, key_words, width = context[G_NUM_GROUPS], context[G_KEY_WORDS], context[G_ROW_WORDS]
+    if _is_cut(context):
+        # A row like those of groups, so that sets and spill may name it; its key says nothing.
+        code = reserve(context[G_CONTROL], vector_at(context, G_CUT), 1)
+        if code == E_OK:
+            code = reserve(context[G_CONTROL], vector_at(context, G_KEYS), key_words)
+        if code != E_OK:
+            return code
+        words(context[G_KEYS + V_ADDRESS] + groups * key_words * 8, key_words)[:] = 0
+        words(context[G_CUT + V_ADDRESS] + context[G_CUT + V_USED] * 8, 1)[0] = context[G_ARENA + V_USED] // (key_words + width) + groups
+        context[G_CUT + V_USED] += 1
+        groups += 1
     code = reserve(context[G_CONTROL], vector_at(context, G_ARENA), groups * (key_words + width))
     if code != E_OK:
         return code
@@ -332,9 +369,11 @@ def end_hashed(state_address: int, args_address: int) -> Any:
 def clear_hashed(state_address: int, args_address: int) -> Any:
     """Make table and index zero again."""
     context = context_of(words(state_address, STATE_WORDS))
-    width = context[G_ROW_WORDS]
-    table = words(context[G_TABLE + V_ADDRESS], context[G_NUM_GROUPS] * width)
-    for group in range(context[G_NUM_GROUPS]):
+    width, groups = context[G_ROW_WORDS], context[G_NUM_GROUPS]
+    if groups > 0 and groups == context[G_LIMIT]:
+        groups += 1
+    table = words(context[G_TABLE + V_ADDRESS], groups * width)
+    for group in range(groups):
         table[group * width] = 0
     words(context[G_INDEX + V_ADDRESS], (context[G_INDEX_MASK] + 1) * _entry_words(context))[:] = 0
     return E_OK

@@ -11,6 +11,7 @@ Layout (int64 words, G_*), the same for aggregations without groups (one group, 
  - **arena**: what units left behind: rows of [keys …, slots …] (row count first among the slots). `units` says which
    rows are of which unit: (unit, first row).
  - **spill arena**: (arena row, slot, window, low word, high word).
+ - **limit**: rows of new keys go to one row behind the limit's, which is no group.
  - **pool, streams, chunks**: rows that wait for their groups, by parts; see dealing.py.
  - **distributions**: (group, value) pairs, a block of SET_WORDS words for each; see distributions.py.
 
@@ -54,7 +55,10 @@ G_DEAL_SHIFT: Final = 44  # 64 - log2 of the parts
 G_DEAL_WORDS: Final = 45  # of a dealt row
 G_DEAL_MAX: Final = 46  # bytes that wait before somebody has to take them
 G_POOL: Final = 48  # a pool, POOL_WORDS
-G_SETS: Final = 56  # then SET_WORDS words a distribution
+G_LIMIT: Final = 54  # hashed: at most so many groups of a table, 0 = any number
+G_CUT_ROWS: Final = 55  # rows whose groups were beyond it
+G_CUT: Final = 56  # vector: arena rows that stand for all groups of their unit beyond it
+G_SETS: Final = 59  # then SET_WORDS words a distribution
 
 SET_WORDS: Final = 26
 D_TABLE: Final = 0  # vector: a byte or a u32 for every (group, dict id) of the unit, zero between units
@@ -69,7 +73,7 @@ D_RUNS: Final = 16
 D_RUN_WORDS: Final = 19
 D_POOL: Final = 20
 
-_VECTORS: Final = (G_TABLE, G_PAGES, G_KEYS, G_INDEX, G_KEY_BLOCK, G_SPILL, G_ARENA, G_UNITS, G_SPILL_ARENA, G_SCRATCH, G_STREAMS, G_CHUNKS)
+_VECTORS: Final = (G_TABLE, G_PAGES, G_KEYS, G_INDEX, G_KEY_BLOCK, G_SPILL, G_ARENA, G_UNITS, G_SPILL_ARENA, G_SCRATCH, G_STREAMS, G_CHUNKS, G_CUT)
 SCRATCH_WORDS: Final = 4 * BLOCK
 PAGE_SHIFT: Final = 6  # groups a page, as a power of two
 

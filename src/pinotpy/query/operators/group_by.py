@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pinotpy.functions.grouping import number_rows
 from pinotpy.functions.spec import SlotPlan, Values
 from pinotpy.kernels import abi, groups, hashing, merge
-from pinotpy.kernels.result_context import ResultContext
+from pinotpy.kernels.result_context import G_CUT, G_CUT_ROWS, G_LIMIT, ResultContext
 from pinotpy.pql.ast import Identifier
 from pinotpy.query.combine import limit_groups
 from pinotpy.query.operators import value_bits, value_runs
@@ -50,6 +50,8 @@ def run_group_by(plan: ScanPlan) -> PartialResult:
     """Rows of k<i> and states, one a group, no particular order. Raises what functions and limits raise."""
     num_read = len(projected_columns(plan.context))
     ready = prepare(plan, _make, calls_of)
+    if plan.context.options.num_groups_limit is not None:
+        ready = None  # shared instructions have room for all groups
     if ready is not None and (value_runs.pays_off(plan, ready.made.layout) or value_bits.pays_off(plan, ready.made.layout)):
         ready = None
     if ready is None:
@@ -64,10 +66,11 @@ def run_group_by(plan: ScanPlan) -> PartialResult:
     else:
         made, numbers = ready.made, ready.bind(plan)
     key_words = 1 if isinstance(together, LastingTable | DealtTable | NumberedTable) else made.key_words
-    control = plan.control.words
+    control, limit = plan.control.words, plan.context.options.num_groups_limit
 
     def make_context(thread: int) -> tuple[int, ResultContext]:
         context = ResultContext(control, layout.row_words, key_words, layout.num_distributions)
+        context.words[G_LIMIT] = limit or 0
         return context.address, context
 
     run = plan.run(make_context, on_flush=together.on_flush if isinstance(together, DealtTable) else None, gathers=True)
@@ -82,8 +85,11 @@ def run_group_by(plan: ScanPlan) -> PartialResult:
             merged = together.merged(layout, run.contexts)
         rows = merged.partial_rows(layout, needed_groups(plan.context, layout, merged) if plan.is_whole else None)
         num_rows = merged.num_rows() if plan.context.options.num_groups_limit is not None else None
+    cut_rows = sum(int(context.words[G_CUT_ROWS]) for context in run.contexts)
     for context in run.contexts:
         context.close()
+    plan.statistics.num_groups_limit_reached |= cut_rows > 0
+    plan.statistics.num_rows_of_cut_groups += cut_rows
     partial = PartialResult(rows, plan.statistics)
     limit_groups(plan.context, partial, num_rows)
     return partial
@@ -93,6 +99,8 @@ def _table_of_all(plan: ScanPlan, layout: Layout, keys: list[Key]) -> _Together 
     """The table that groups of all units go to; None where units are merged by value."""
     if leaves_few_rows(plan, keys):
         return None
+    if plan.context.options.num_groups_limit is not None:
+        return lasting_table(plan, layout, keys)  # the others have room for all groups
     dense = numbered_table(plan, layout, keys) or global_table(plan, layout, keys)
     if dense is not None:
         return dense
@@ -164,7 +172,8 @@ def table_sizes(shape: Shape, keys: list[Key], found: list[Source]) -> NDArray[n
     product = table.astype(np.float64).prod(axis=1)
     docs = shape.plan.segments.docs[shape.segments].astype(np.float64)
     allowed = np.maximum(docs * DENSE_GROUPS_PER_DOC, DENSE_FREE)
-    if product.sum() > allowed.sum() or product.max() > DENSE_GROUPS_MAX:
+    limit = shape.plan.context.options.num_groups_limit
+    if product.sum() > allowed.sum() or product.max() > (DENSE_GROUPS_MAX if limit is None else limit):
         return None
     return table
 
@@ -234,18 +243,29 @@ def _collect(
     if num_rows == 0:
         return None, None
     columns = [pa.concat_arrays([_key_column(plan, key, thread) for thread in threads]) for key in keys]
-    if sum(len(thread.context.units()) for thread in threads) == 1:
+    cut = np.concatenate([thread.first + thread.context.vector(G_CUT) for thread in threads])
+    if len(cut):
+        # Rows beyond the limit stand behind all groups, until states are made.
+        kept = np.delete(np.arange(num_rows), cut)
+        numbers = np.full(num_rows, -1, np.int64)
+        numbers[kept], first = number_rows([column.take(pa.array(kept)) for column in columns])
+        first = kept[first]
+        numbers[cut] = len(first)
+    elif sum(len(thread.context.units()) for thread in threads) == 1:
         numbers = first = np.arange(num_rows, dtype=np.int64)
     else:
         numbers, first = number_rows(columns)
+    num_groups = len(first) + (len(cut) > 0)
     plan.control.check()
     expanded = tuple(_name(key) for key in keys if key.expanded)
     out = {f"k{i}": _texts(plan, key, column.take(pa.array(first))) for i, (key, column) in enumerate(zip(keys, columns, strict=True))}
     counts = None
     if plan.context.options.num_groups_limit is not None:
-        counts = np.zeros(len(first), np.int64)
+        counts = np.zeros(num_groups, np.int64)
         np.add.at(counts, numbers, np.concatenate([thread.rows[:, key_words] for thread in threads]))
-    return pa.table(out | collect_states(layout, threads, key_words, numbers, len(first), sources, values_bound(plan, layout, expanded), plan)), counts
+        counts = counts[: len(first)]
+    states = collect_states(layout, threads, key_words, numbers, num_groups, sources, values_bound(plan, layout, expanded), plan)
+    return pa.table(out | {name: column[: len(first)] for name, column in states.items()}), counts
 
 
 def _key_column(plan: ScanPlan, key: Key, thread: ArenaRows) -> pa.Array:

@@ -75,7 +75,8 @@ class LastingTable:
             if lasting_groups.leave_all_spilled(context.words) != abi.E_OK:
                 self.plan.control.check()
                 raise MemoryLimitError("the query needs more memory for sums of doubles than it may use: group by fewer values")
-        spilled = [context.vector(G_SPILL_ARENA).reshape(-1, 5) for context in contexts]
+        # What lies behind the last group is of rows beyond a limit.
+        spilled = [entries[entries[:, 0] < own.words[G_NUM_GROUPS]] for own in contexts for entries in [own.vector(G_SPILL_ARENA).reshape(-1, 5)]]
         full = [i for i, (keys, _) in enumerate(parts) if len(keys)]
         if len(full) <= 1:
             keys, rows = parts[full[0]] if full else (np.empty(0, np.int64), np.empty(0, np.int64))

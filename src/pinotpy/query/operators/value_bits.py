@@ -28,6 +28,7 @@ from pinotpy.query.steps import in_shares, run_steps
 Words = NDArray[np.int64]
 
 DOCS_MIN: Final = 1 << 16
+GROUPS_MAX: Final = 1 << 16
 # Bytes of sets for every doc: a pair that is kept as it comes takes twice as much.
 BYTES_PER_DOC: Final = 8
 MEMORY_SHARE_MAX: Final = 0.25
@@ -37,9 +38,9 @@ _STEP_WORDS: Final = 1 << 22
 
 def pays_off(plan: ScanPlan, layout: Layout) -> bool:
     """Whether some aggregation might keep bits."""
-    if not plan.is_whole or plan.pre_aggregated or plan.num_units < 2 or not any(_is_counted(entry) for entry in layout.aggregations):
+    if not plan.is_whole or plan.pre_aggregated or plan.num_units < 2 or plan.context.options.num_groups_limit is not None:
         return False
-    return _num_docs(plan) >= DOCS_MIN
+    return any(_is_counted(entry) for entry in layout.aggregations) and _num_docs(plan) >= DOCS_MIN
 
 
 def with_bits(plan: ScanPlan, layout: Layout, keys: Sequence[Key]) -> Layout:
@@ -47,6 +48,8 @@ def with_bits(plan: ScanPlan, layout: Layout, keys: Sequence[Key]) -> Layout:
     if not pays_off(plan, layout):
         return layout
     groups = groups_of_unit(plan, keys)
+    if groups > GROUPS_MAX:
+        return layout
     memory_max = int(plan.control.words[abi.C_MEMORY_MAX])
     allowed = min(float(_num_docs(plan) * BYTES_PER_DOC), memory_max * MEMORY_SHARE_MAX if memory_max else float("inf"))
     entries = []

@@ -47,7 +47,12 @@ def with_runs(plan: ScanPlan, layout: Layout, keys: Sequence[Key]) -> Layout:
 
 def pays_off(plan: ScanPlan, layout: Layout) -> bool:
     """Whether some aggregation might keep runs."""
-    if not plan.is_whole or plan.pre_aggregated or not any(_looks_for_ranks(entry) for entry in layout.aggregations):
+    if (
+        not plan.is_whole
+        or plan.pre_aggregated
+        or plan.context.options.num_groups_limit is not None
+        or not any(_looks_for_ranks(entry) for entry in layout.aggregations)
+    ):
         return False
     return int((plan.units[:, abi.U_HIGH] - plan.units[:, abi.U_LOW]).sum()) >= DOCS_MIN
 

@@ -45,8 +45,8 @@ class Envelope:
         is_partial = bool(reasons)
         if self.statistics.num_groups_limit_reached:
             reasons.append(
-                f"the configured limit on groups (numGroupsLimit) was reached: groups beyond it are missing, with at most "
-                f"{self.statistics.num_rows_of_cut_groups} of the selected rows"
+                f"the configured limit on groups (numGroupsLimit) was reached: groups beyond it are missing or lack rows, "
+                f"at most {self.statistics.num_rows_of_cut_groups} of the selected rows in all"
             )
         if not reasons:
             return {"exactness": "exact"}
