@@ -62,6 +62,10 @@ class QueryControl:
         if allowed and used > allowed:
             raise memory_limit_error(used, allowed)
 
+    def memory_error(self) -> MemoryLimitError:
+        """What to raise when a kernel was refused memory (abi.E_MEMORY)."""
+        return memory_limit_error(int(self.words[abi.C_MEMORY_USED]), int(self.words[abi.C_MEMORY_MAX]))
+
 
 def timeout_error() -> QueryTimeoutError:
     return QueryTimeoutError("the query ran into its deadline while scanning: make it more selective or raise timeoutMs")

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pinotpy.errors import PinotError, QueryCancelledError, QueryExecutionError
 from pinotpy.kernels import abi, driver
 from pinotpy.kernels.clock import clock_address
-from pinotpy.query.control import memory_limit_error, timeout_error
+from pinotpy.query.control import timeout_error
 from pinotpy.query.kernel_threads import KernelThreads
 from pinotpy.query.trace import Stage, milliseconds
 
@@ -166,7 +166,7 @@ def _error(plan: ScanPlan, code: int, contexts: list[Any], on_error: Callable[[A
     if code == abi.E_DEADLINE:
         return timeout_error()
     if code == abi.E_MEMORY:
-        return memory_limit_error(int(plan.control.words[abi.C_MEMORY_USED]), int(plan.control.words[abi.C_MEMORY_MAX]))
+        return plan.control.memory_error()
     assert code == abi.E_BLOCK, f"unknown error word {code}"
     causes = [on_error(context) for context in contexts] if on_error is not None else []
     return QueryExecutionError(next((cause for cause in causes if cause), "a kernel failed without a cause"))

@@ -5,6 +5,7 @@ no group that the answer shows."""
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -16,10 +17,13 @@ import pytest
 from group_harness import Cells, Column, answer, build, check, cut, expected, make_context, run
 
 from pinotpy.data_types import DataType as D
+from pinotpy.errors import MemoryLimitError
+from pinotpy.kernels import abi
 from pinotpy.pql.ast import Dialect, Identifier
 from pinotpy.query import scan
 from pinotpy.query.combine import merge_partials
 from pinotpy.query.context import AggregationRef, Comparison, OrderBy, OutputColumn, Predicate, QueryContext, QueryOptions
+from pinotpy.query.control import MEMORY_SETTING
 from pinotpy.query.operators import global_groups, lasting_groups, top_groups
 from pinotpy.query.reduce import reduce_partials
 from pinotpy.segment.global_ids.cache import GlobalDictionaries
@@ -127,6 +131,20 @@ def test_groups_by_global_ids_are_those_of_the_rows(
         check(answer(context, [run(context, segments, threads=threads, executor=executor, dictionaries=dictionaries)]), wanted, len(keys))
         dictionaries.build_waiting()
     assert tables[0] is None and tables[-1] is not None
+
+
+@pytest.mark.parametrize("keys", [["raw"], ["s"]], ids="+".join)
+def test_memory_refused_at_the_end_names_the_setting(
+    segments: list[Any], executor: ThreadPoolExecutor, tables: list[Any], monkeypatch: pytest.MonkeyPatch, keys: list[str]
+) -> None:
+    monkeypatch.setattr("pinotpy.query.operators.group_by.global_table", lambda *_: None)
+    monkeypatch.setattr("pinotpy.kernels.lasting_groups.leave_all_spilled", lambda words: abi.E_MEMORY)
+    dictionaries = GlobalDictionaries(in_background=False)
+    with pytest.raises(MemoryLimitError, match=re.escape(MEMORY_SETTING)):
+        for _ in range(2):
+            run(_context(keys), segments, threads=2, executor=executor, dictionaries=dictionaries)
+            dictionaries.build_waiting()
+    assert tables[-1] is not None
 
 
 @pytest.mark.parametrize("threads", [1, 3])

@@ -31,7 +31,6 @@ from pinotpy.kernels.result_context import (
     ResultContext,
 )
 from pinotpy.pql.ast import Call
-from pinotpy.query.control import memory_limit_error
 from pinotpy.query.kernel_threads import Step
 from pinotpy.query.operators.emit import RowFields, record_updates
 from pinotpy.query.operators.lasting_groups import LastingTable
@@ -171,7 +170,7 @@ class DealtTable:
         if code == abi.E_CANCELLED:
             raise QueryCancelledError("the query was cancelled")
         assert code == abi.E_MEMORY, f"unknown error word {code}"
-        raise memory_limit_error(int(control.words[abi.C_MEMORY_USED]), int(control.words[abi.C_MEMORY_MAX]))
+        raise control.memory_error()
 
 
 def dealt_table(plan: ScanPlan, layout: Layout, lasting: LastingTable) -> DealtTable | None:

@@ -12,7 +12,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pinotpy.data_types import StoredType
-from pinotpy.errors import MemoryLimitError
 from pinotpy.kernels import abi, hashing, lasting_groups
 from pinotpy.kernels.exact_sums import UNIT_DOCS_MAX
 from pinotpy.kernels.result_context import G_KEYS, G_NUM_GROUPS, G_SPILL_ARENA, G_TABLE, ResultContext
@@ -74,7 +73,7 @@ class LastingTable:
         for context in contexts:
             if lasting_groups.leave_all_spilled(context.words) != abi.E_OK:
                 self.plan.control.check()
-                raise MemoryLimitError("the query needs more memory for sums of doubles than it may use: group by fewer values")
+                raise self.plan.control.memory_error()
         # What lies behind the last group is of rows beyond a limit.
         spilled = [entries[entries[:, 0] < own.words[G_NUM_GROUPS]] for own in contexts for entries in [own.vector(G_SPILL_ARENA).reshape(-1, 5)]]
         full = [i for i, (keys, _) in enumerate(parts) if len(keys)]

@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pinotpy.errors import MemoryLimitError
 from pinotpy.kernels import abi, groups, lasting_groups, numbered_groups
 from pinotpy.kernels.exact_sums import UNIT_DOCS_MAX
 from pinotpy.kernels.result_context import G_NUM_GROUPS, G_SPILL_ARENA, G_TABLE, ResultContext
@@ -51,7 +50,7 @@ class NumberedTable:
         for context in contexts:
             if lasting_groups.leave_all_spilled(context.words) != abi.E_OK:
                 self.plan.control.check()
-                raise MemoryLimitError("the query needs more memory for sums of doubles than it may use: group by fewer values")
+                raise self.plan.control.memory_error()
         width, kinds = layout.row_words, word_kinds(layout)
         tables = [context.words_at(G_TABLE, int(context.words[G_NUM_GROUPS]) * width).reshape(-1, width) for context in contexts]
         tables = [table for table in tables if len(table)] or [np.empty((0, width), np.int64)]

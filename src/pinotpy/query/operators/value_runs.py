@@ -20,7 +20,6 @@ from pinotpy.functions.spec import DistributionPlan
 from pinotpy.kernels import abi, rank_search, ranks, value_runs
 from pinotpy.kernels.result_context import D_RUNS, G_ARENA, ResultContext
 from pinotpy.pql.ast import Call, Identifier
-from pinotpy.query.control import memory_limit_error
 from pinotpy.query.operators.keys import Key
 from pinotpy.query.operators.layout import AggregationLayout, Layout
 from pinotpy.query.plan import ScanPlan, Shape
@@ -218,4 +217,4 @@ def _check(plan: ScanPlan, code: int) -> None:
     if code == abi.E_CANCELLED:
         raise QueryCancelledError("the query was cancelled")
     assert code == abi.E_MEMORY, f"unknown error word {code}"
-    raise memory_limit_error(int(plan.control.words[abi.C_MEMORY_USED]), int(plan.control.words[abi.C_MEMORY_MAX]))
+    raise plan.control.memory_error()
