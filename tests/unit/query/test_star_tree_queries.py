@@ -25,6 +25,7 @@ from pinotpy.query.context import QueryOptions
 from pinotpy.query.control import QueryControl
 from pinotpy.query.execute import execute
 from pinotpy.query.explain.answer import explanation
+from pinotpy.query.operators import dealt_groups, lasting_groups
 from pinotpy.query.partial import Statistics
 from pinotpy.query.reduce import reduce_partials
 from pinotpy.query.star_tree import scan as star_tree_scan
@@ -32,6 +33,7 @@ from pinotpy.segment import layout
 from pinotpy.segment.builder import build_segment_into
 from pinotpy.segment.checksum import crc32c
 from pinotpy.segment.directory import MemoryDirectory
+from pinotpy.segment.global_ids.cache import GlobalDictionaries
 from pinotpy.segment.immutable import ImmutableSegment, open_segment, scrub
 from pinotpy.segment.indexing import resolve_indexing
 from pinotpy.segment.metadata import SegmentMetadata, segment_crc
@@ -100,11 +102,18 @@ def build(batch: pa.RecordBatch, table_config: TableConfig, name: str = "s", sch
 
 
 def ask(
-    text: str, segments: list[ImmutableSegment], *, trees: bool = True, null_handling: bool = False, schema: Schema = SCHEMA, pql: bool = False
+    text: str,
+    segments: list[ImmutableSegment],
+    *,
+    trees: bool = True,
+    null_handling: bool = False,
+    schema: Schema = SCHEMA,
+    pql: bool = False,
+    dictionaries: GlobalDictionaries | None = None,
 ) -> tuple[Any, Statistics]:
     statement = parse_pql(text) if pql else parse_sql(text)
     context = compile_query(statement, schema, QueryOptions(use_star_tree=trees), null_handling=null_handling)
-    partial = execute(context, segments, QueryControl())
+    partial = execute(context, segments, QueryControl(), dictionaries=dictionaries)
     reduced = reduce_partials(context, merge_partials(context, [partial]))
     columns = [column.values.to_pylist() for column in reduced.columns]
     return [columns, [[column.values.to_pylist() for column in group] for group in getattr(reduced, "group_lists", ()) if not pql]], partial.statistics
@@ -235,6 +244,22 @@ def test_a_tree_that_would_read_too_many_records_is_left_aside(monkeypatch: pyte
     monkeypatch.setattr(star_tree_scan, "RECORDS_FREE", 10)
     found, by_rows = ask(text, segments)
     assert found == expected and by_rows.num_docs_scanned == 300 > by_tree.num_docs_scanned
+
+
+def test_records_are_grouped_by_their_rows_where_rows_of_many_keys_are_dealt_to_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lasting_groups, "MERGED_ROWS_MIN", 0)
+    monkeypatch.setattr(dealt_groups, "DOCS_MIN", 0)
+    monkeypatch.setattr("pinotpy.query.operators.group_by.global_table", lambda *_: None)
+    monkeypatch.setattr("pinotpy.query.operators.group_by.leaves_few_rows", lambda *_: False)
+    batches = [rows(np.random.default_rng(seed), 300) for seed in (5, 6)]
+    segments = [build(batch, config([tree(["a", "b"], 1)]), f"s{number}")[0] for number, batch in enumerate(batches)]
+    dictionaries = GlobalDictionaries(in_background=False)
+    text = "SELECT a, b, COUNT(*), SUM(l), MIN(x) FROM t GROUP BY a, b ORDER BY a, b LIMIT 1000"
+    expected, _ = ask(text, segments, trees=False)
+    for _ in range(2):  # by value until the columns are numbered
+        found, statistics = ask(text, segments, dictionaries=dictionaries)
+        assert found == expected and statistics.num_docs_scanned < 600
+        dictionaries.build_waiting()
 
 
 # --- the walk against a slow twin ------------------------------------------------------------------------------------

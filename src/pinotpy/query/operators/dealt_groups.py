@@ -176,8 +176,8 @@ class DealtTable:
 def dealt_table(plan: ScanPlan, layout: Layout, lasting: LastingTable) -> DealtTable | None:
     """The table for a query, None where rows are better brought into their groups as they come."""
     docs = int(plan.docs_expected)
-    # Raw keys are often few: their groups are in the cache, which is not known before.
-    if docs < DOCS_MIN or lasting.columns is None or any(entry.walks for entry in layout.aggregations) or not _is_alike(plan):
+    # Raw keys are often few: their groups are in the cache, which is not known before. A record of a star-tree is more than one row.
+    if docs < DOCS_MIN or plan.pre_aggregated or lasting.columns is None or any(entry.walks for entry in layout.aggregations) or not _is_alike(plan):
         return None
     num_values = len({entry.source for entry in layout.aggregations if isinstance(entry.plan, SlotPlan) and entry.plan.updates})
     num_flags = len({(entry.aggregation.filter, entry.source) for entry in layout.aggregations if entry.flagged})
