@@ -32,7 +32,7 @@ from pinotpy.query.context_codec import encode_context
 from pinotpy.query.explain.answer import explain_constants, explanation
 from pinotpy.query.literals import encode_literals, literals_of
 from pinotpy.query.options import asks_to_explain, query_options
-from pinotpy.query.partial import PartialResult, QueryException
+from pinotpy.query.partial import PartialResult, QueryException, Statistics
 from pinotpy.query.reduce import constant_row, reduce_partials
 from pinotpy.query.reduced import ReducedResult
 from pinotpy.query.response import pql as pql_response
@@ -382,22 +382,25 @@ async def _reduce(broker: Broker, context: QueryContext, gathered: Gathered, env
 
     start_ns = broker.clock.monotonic_ns()
 
-    def reduced() -> ReducedResult:
+    def reduced() -> tuple[ReducedResult, Statistics]:
         merged = merge_partials(context, partials)
         laps.lap("MERGE", rowsOut=0 if merged.rows is None else merged.rows.num_rows)
         found = reduce_partials(context, merged)
         laps.lap("REDUCE", rowsOut=max([found.num_rows, *(len(groups.value.values) for groups in found.group_lists)]))
-        return found
+        return found, merged.statistics
 
     if sum(partial.rows.nbytes for partial in partials if partial.rows is not None) <= INLINE_REDUCE_BYTES_MAX:
-        result = reduced()
+        result, counted = reduced()
     else:
         try:
             # A thread cannot be stopped: past the deadline it ends on its own, for nobody.
-            result = await asyncio.wait_for(asyncio.to_thread(reduced), max((deadline_ns - start_ns) / 1e9, 0))
+            result, counted = await asyncio.wait_for(asyncio.to_thread(reduced), max((deadline_ns - start_ns) / 1e9, 0))
         except TimeoutError as error:
             raise QueryTimeoutError("the query's time was up while answers were merged: ask for fewer groups or rows, or raise timeoutMs") from error
     envelope.reduce_time_ms = int((broker.clock.monotonic_ns() - start_ns) / 1e6)
+    # Several servers together may have more groups than the limit: what was left out here is told as what a server leaves out.
+    envelope.statistics.num_groups_limit_reached = counted.num_groups_limit_reached
+    envelope.statistics.num_rows_of_cut_groups = counted.num_rows_of_cut_groups
     return result
 
 

@@ -8,6 +8,7 @@ import copy
 import dataclasses
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -146,6 +147,20 @@ def test_groups_beyond_their_limit_are_cut_and_the_answer_says_so(cluster: InPro
         service._limits = dataclasses.replace(service._limits, groups_max=10)
         service._decode_short.cache_clear()
     assert ask(text)["numGroupsLimitReached"] and ask(f"{text} OPTION(numGroupsLimit=999999)")["numGroupsLimitReached"]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_groups_that_only_all_servers_together_have_too_many_of_are_told(tmp_path: Path, dialect: str) -> None:
+    cluster = InProcessCluster(tmp_path, num_servers=2)
+    cluster.add_table(SCHEMA, CONFIG, [[ROWS.slice(0, 30)], [ROWS.slice(30, 30)]])
+    ask = cluster.pql if dialect == "pql" else cluster.sql
+    text = f"SELECT COUNT(*) FROM t GROUP BY n {'TOP' if dialect == 'pql' else 'LIMIT'} 5000"
+    for limit, reached in ((30, True), (59, True), (60, False)):
+        answer = ask(f"{text} OPTION(numGroupsLimit={limit})")
+        shown = answer["resultTable"]["rows"] if dialect == "sql" else answer["aggregationResults"][0]["groupByResult"]
+        assert len(shown) == limit
+        assert (answer["numGroupsLimitReached"], answer["exactness"]) == (reached, "bounded" if reached else "exact"), limit
+    cluster.close()
 
 
 def test_bytes_of_a_server_s_answer_have_a_ceiling(cluster: InProcessCluster) -> None:
