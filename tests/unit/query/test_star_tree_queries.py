@@ -262,6 +262,19 @@ def test_records_are_grouped_by_their_rows_where_rows_of_many_keys_are_dealt_to_
         dictionaries.build_waiting()
 
 
+@pytest.mark.parametrize("limit", [3, 10, 36])
+def test_a_limit_on_groups_says_how_many_rows_may_be_missing_not_how_many_records(limit: int) -> None:
+    segments = [build(rows(np.random.default_rng(seed), 3001), config([tree(["a", "b"], 1)]), f"s{seed}")[0] for seed in range(2)]
+    statement = parse_sql("SELECT a, b, COUNT(*) FROM t GROUP BY a, b LIMIT 1000")
+    context = compile_query(statement, SCHEMA, QueryOptions(num_groups_limit=limit), null_handling=False)
+    partial = execute(context, segments, QueryControl())
+    shown = sum(reduce_partials(context, partial).columns[2].values.to_pylist())
+    missing = 6002 - shown
+    assert partial.statistics.num_docs_scanned < 100 and (missing > 0) == (limit < 36)
+    assert partial.statistics.num_rows_of_cut_groups >= missing
+    assert partial.statistics.num_groups_limit_reached == (limit < 36)
+
+
 # --- the walk against a slow twin ------------------------------------------------------------------------------------
 
 

@@ -32,6 +32,7 @@ from pinotpy.query.operators.top_groups import needed_groups, rankings
 from pinotpy.query.partial import PartialResult
 from pinotpy.query.plan import ScanPlan, Shape
 from pinotpy.query.prepared import prepare
+from pinotpy.query.star_tree.sketches import num_rows as num_rows_of
 
 _Together = NumberedTable | GlobalTable | LastingTable | DealtTable
 
@@ -86,6 +87,8 @@ def run_group_by(plan: ScanPlan) -> PartialResult:
         rows = merged.partial_rows(layout, needed_groups(plan.context, layout, merged) if plan.is_whole else None)
         num_rows = merged.num_rows() if plan.context.options.num_groups_limit is not None else None
     cut_rows = sum(int(context.words[G_CUT_ROWS]) for context in run.contexts)
+    if cut_rows and plan.pre_aggregated:
+        cut_rows = num_rows_of(plan.segments)  # these were records, of many rows each
     for context in run.contexts:
         context.close()
     plan.statistics.num_groups_limit_reached |= cut_rows > 0
@@ -173,7 +176,7 @@ def table_sizes(shape: Shape, keys: list[Key], found: list[Source]) -> NDArray[n
     docs = shape.plan.segments.docs[shape.segments].astype(np.float64)
     allowed = np.maximum(docs * DENSE_GROUPS_PER_DOC, DENSE_FREE)
     limit = shape.plan.context.options.num_groups_limit
-    if product.sum() > allowed.sum() or product.max() > (DENSE_GROUPS_MAX if limit is None else limit):
+    if product.sum() > allowed.sum() or product.max() > (DENSE_GROUPS_MAX if limit is None else min(limit, DENSE_GROUPS_MAX)):
         return None
     return table
 
