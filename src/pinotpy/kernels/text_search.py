@@ -273,7 +273,9 @@ def _like(text: int, length: int, find: Any) -> Any:
     offsets = view_i64(find[W_OFFSETS], count + 1)
     if anchors & FOLD_LETTERS and has_high_bytes(text, length):
         plain = np.empty(length, np.uint8)
-        return _has_pieces(plain.ctypes.data, _plain_letters(text, length, plain), pieces, offsets, count, anchors)
+        found = _has_pieces(plain.ctypes.data, _plain_letters(text, length, plain), pieces, offsets, count, anchors)
+        # Used once more, so that its memory lasts until here: an array is given back after its last use, whoever has its address.
+        return found and len(plain) == length
     return _has_pieces(text, length, pieces, offsets, count, anchors)
 
 

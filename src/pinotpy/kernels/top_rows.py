@@ -57,6 +57,7 @@ KEY_WORDS_MAX: Final = 16
 # So many selected docs of a block for every row wanted are worth a look for a bound.
 _BLOCK_ROWS_PER_LANE: Final = 4
 _SHORT: Final = 16  # runs of rows that are sorted by insertion
+SORT_STACK_WORDS: Final = 128
 
 
 @inner
@@ -169,20 +170,21 @@ def _sort(rows: Any, low: int, high: int, kinds: Any, row: Any, stack: Any) -> N
 
 
 @njit(cache=True, nogil=True)
-def sort_runs(rows_address: int, count: int, column: int, kinds_address: int, width: int) -> None:
+def sort_runs(rows_address: int, count: int, column: int, kinds_address: int, width: int, scratch_address: int) -> None:
     """Sort the rows of each run whose word `column` is the same.
 
     Args:
         rows_address: of uint64[count, width], changed in place. kinds_address: of int64[width], kinds of its words.
+        scratch_address: of SORT_STACK_WORDS + width words of the caller's. Views of addresses, not arrays: those of Python would be
+            counted at each of millions of calls, and one of this function's own is gone once its address was taken.
     """
-    # Views of addresses: arrays of Python would be counted at each of millions of calls.
-    rows, kinds, row = view_u64(rows_address, count * width), view_i64(kinds_address, width), np.empty(width, np.uint64)
-    pivot, stack = view_u64(row.ctypes.data, width), np.empty(128, np.int64)
+    rows, kinds = view_u64(rows_address, count * width), view_i64(kinds_address, width)
+    stack, pivot = view_i64(scratch_address, SORT_STACK_WORDS), view_u64(scratch_address + SORT_STACK_WORDS * 8, width)
     first = 0
     for i in range(1, count + 1):
         if i == count or rows[i * width + column] != rows[first * width + column]:
             if i - first > 1:
-                _sort(rows, first, i - 1, kinds, pivot, view_i64(stack.ctypes.data, 128))
+                _sort(rows, first, i - 1, kinds, pivot, stack)
             first = i
 
 

@@ -161,5 +161,6 @@ def test_runs_of_equal_words_are_sorted_by_the_others() -> None:
         rows = np.stack([np.sort(rng.integers(0, different, count)), rng.integers(0, 4, count), rng.permutation(count)], axis=1).astype(np.uint64)
         expected = rows[np.lexsort(rows.T[::-1])]
         kinds = np.full(3, sort_words.K_WORD)
-        top_rows.sort_runs(rows.ctypes.data, count, 0, kinds.ctypes.data, 3)
+        scratch = np.empty(top_rows.SORT_STACK_WORDS + 3, np.int64)
+        top_rows.sort_runs(rows.ctypes.data, count, 0, kinds.ctypes.data, 3, scratch.ctypes.data)
         assert (rows == expected).all()

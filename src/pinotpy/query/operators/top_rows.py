@@ -64,7 +64,8 @@ def _in_order(rows: NDArray[np.uint64], wanted: int, kinds: Ints) -> NDArray[np.
     if wanted < len(rows):
         rows = rows[rows[:, column] <= np.partition(rows[:, column], wanted - 1)[wanted - 1]]
     rows = rows[np.argsort(rows[:, column])]
-    top_rows.sort_runs(rows.ctypes.data, len(rows), column, kinds.ctypes.data, len(kinds))
+    scratch = np.empty(top_rows.SORT_STACK_WORDS + len(kinds), np.int64)
+    top_rows.sort_runs(rows.ctypes.data, len(rows), column, kinds.ctypes.data, len(kinds), scratch.ctypes.data)
     return rows[:wanted]
 
 
