@@ -15,7 +15,6 @@ from pinotpy.kernels.abi import (
     M_CARDINALITY,
     M_DICTIONARY,
     M_DICTIONARY_OFFSETS,
-    M_SORTED_STARTS,
     M_STORED,
     T_FLOAT,
     T_INT,
@@ -23,7 +22,7 @@ from pinotpy.kernels.abi import (
     inner,
 )
 from pinotpy.kernels.ordered_bytes import compare_bytes
-from pinotpy.kernels.views import view_f32, view_f64, view_i32, view_i64, view_u8, view_u32
+from pinotpy.kernels.views import view_f32, view_f64, view_i32, view_i64, view_u8
 
 
 @inner
@@ -65,22 +64,6 @@ def var_bound(meta: Any, value: Any) -> Any:
         else:
             high = middle
     return low
-
-
-@njit(cache=True, nogil=True)
-def fixed_ranges(metas: Any, low_word: int, low_real: float, high_word: int, high_real: float, out: Any) -> None:
-    """out[s] = [first id with value >= low, first id with value > high) for every segment; int64[num_segments, 2]."""
-    for s in range(len(metas)):
-        out[s, 0] = fixed_bound(metas[s], low_word, low_real, False)
-        out[s, 1] = max(fixed_bound(metas[s], high_word, high_real, True), out[s, 0])
-
-
-@njit(cache=True, nogil=True)
-def var_ranges(metas: Any, low: Any, end: Any, has_end: bool, out: Any) -> None:
-    """out[s] = [first id with bytes >= low, first id with bytes >= end) for every segment; u8 arrays."""
-    for s in range(len(metas)):
-        out[s, 0] = var_bound(metas[s], low)
-        out[s, 1] = max(var_bound(metas[s], end), out[s, 0]) if has_end else metas[s, M_CARDINALITY]
 
 
 @inner
@@ -180,15 +163,6 @@ def fill_bits(ids: Any, starts: Any, tables: Any, bases: Any) -> None:
         if bases[s] >= 0:
             for i in range(starts[s], starts[s + 1]):
                 tables[bases[s] + (ids[i] >> uint32(5))] |= uint32(1) << (ids[i] & uint32(31))
-
-
-@njit(cache=True, nogil=True)
-def doc_ranges(metas: Any, ids: Any, out: Any) -> None:
-    """Docs of sorted columns with ids [ids[s, 0], ids[s, 1]), as [out[s, 0], out[s, 1]); untouched where not sorted."""
-    for s in range(len(metas)):
-        if metas[s, M_SORTED_STARTS] != 0:
-            starts = view_u32(metas[s, M_SORTED_STARTS], metas[s, M_CARDINALITY] + 1)
-            out[s, 0], out[s, 1] = starts[ids[s, 0]], starts[ids[s, 1]]
 
 
 def warm() -> None:

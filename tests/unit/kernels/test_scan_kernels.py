@@ -12,7 +12,7 @@ import pytest
 from fake_segment import FakeColumn, FakeSegment, fake_column
 
 from pinotpy.data_types import DataType
-from pinotpy.kernels import abi, collect, compact, hash_set, masks, resolve
+from pinotpy.kernels import abi, collect, compact, hash_set, masks, planning
 from pinotpy.pql.ast import Dialect, Identifier
 from pinotpy.query.context import ColumnRef, Comparison, OrderBy, OutputColumn, Predicate, QueryContext, QueryKind
 from pinotpy.query.control import QueryControl
@@ -74,19 +74,27 @@ def test_in_over_a_wide_dictionary_equals_isin(num_values: int) -> None:
     assert _docs([segment], "a", DataType.INT, wanted.tolist()) == np.flatnonzero(np.isin(values, wanted)).tolist()
 
 
+def ranges(metas: np.ndarray, low: int, high: int, *, low_text: bytes = b"", end_text: bytes = b"") -> np.ndarray:
+    """The ids of a range in every segment, as planning finds them."""
+    table, addresses = np.zeros((planning.LEG_ROWS, len(metas)), np.int64), np.ones(3, np.int64)
+    texts = [np.array(bytearray(text), np.uint8) for text in (low_text, end_text)]
+    planning.range_leg(metas, table.reshape(-1), low, float(low), high, float(high), *texts, bool(end_text), 0, 0, 0, False, addresses)
+    return table[planning.L_IDS : planning.L_IDS + 2].reshape(len(metas), 2)
+
+
 def test_dictionary_lookup_of_many_segments_equals_searchsorted() -> None:
     rng = np.random.default_rng(9)
     for data_type in (DataType.INT, DataType.LONG, DataType.FLOAT, DataType.DOUBLE):
         columns = [fake_column("a", data_type, (rng.integers(-50, 50, 40) / 1).astype(data_type.stored.numpy).tolist()) for _ in range(20)]
         metas = np.array([column.meta for column in columns])
         out = np.zeros((20, 2), np.int64)
-        resolve.fixed_ranges(metas, -7, -7.0, 12, 12.0, out)
+        out[:] = ranges(metas, -7, 12)
         for column, (low, high) in zip(columns, out.tolist(), strict=True):
             assert column.dictionary is not None
             assert (low, high) == (column.dictionary.values().searchsorted(-7), column.dictionary.values().searchsorted(12, "right"))
     texts = [fake_column("t", DataType.STRING, [bytes(rng.integers(97, 100, rng.integers(0, 4)).astype(np.uint8)) for _ in range(30)]) for _ in range(20)]
     metas, out = np.array([column.meta for column in texts]), np.zeros((20, 2), np.int64)
-    resolve.var_ranges(metas, np.frombuffer(bytearray(b"ab"), np.uint8), np.frombuffer(bytearray(b"c"), np.uint8), True, out)
+    out[:] = ranges(metas, 0, 0, low_text=b"ab", end_text=b"c")
     for column, (low, high) in zip(texts, out.tolist(), strict=True):
         values = _texts(column)
         assert values[low:high] == [value for value in values if b"ab" <= value < b"c"]
