@@ -26,15 +26,21 @@ from pinotpy.kernels.abi import (
     BLOCK,
     E_OK,
     INSTRUCTION_WORDS,
+    M_CARDINALITY,
     M_DATA,
+    M_DICTIONARY,
     M_NUM_VALUES,
     M_RAW_OFFSETS,
+    M_STORED,
     META_WORDS,
     S_SCRATCH,
     S_SELECTED,
     S_SELECTION,
     S_USER,
     STATE_WORDS,
+    T_FLOAT,
+    T_INT,
+    T_LONG,
     block_function,
     inner,
     register_f64,
@@ -62,7 +68,7 @@ from pinotpy.kernels.result_context import (
     context_of,
     vector_at,
 )
-from pinotpy.kernels.views import view_i64, view_u8, view_u32
+from pinotpy.kernels.views import view_f32, view_f64, view_i32, view_i64, view_u8, view_u32
 
 RANK_BITS: Final = 5
 _M: Final = np.uint32(0x5BD1E995)
@@ -213,6 +219,51 @@ def _update(state: Any, args: Any, hashes: Any, entries: Any) -> Any:
     return code
 
 
+@inner
+def _raise_single(registers: Any, entries: Any) -> None:
+    for i in range(len(entries)):
+        at = uint64(entries[i] >> uint32(RANK_BITS))
+        registers[at] = max(registers[at], np.uint8(entries[i] & uint32((1 << RANK_BITS) - 1)))
+
+
+@njit(cache=True, nogil=True)
+def registers_of_dictionary(meta: Any, registers: Any) -> None:
+    """Bring the values of a dictionary of numbers into uint8 registers[2^log2m].
+
+    Args:
+        meta: of the column (abi.M_*).
+    """
+    count, data, stored = meta[M_CARDINALITY], meta[M_DICTIONARY], meta[M_STORED]
+    log2m = 0
+    while 1 << log2m < len(registers):
+        log2m += 1
+    hashes, entries = np.empty(BLOCK, np.uint32), np.empty(BLOCK, np.uint32)
+    for first in range(0, count, BLOCK):
+        n = min(BLOCK, count - first)
+        own = hashes[:n]
+        if stored == T_INT:
+            _hash_longs(own, view_i32(data + first * 4, n))
+        elif stored == T_LONG:
+            _hash_longs(own, view_i64(data + first * 8, n))
+        elif stored == T_FLOAT:
+            _hash_floats(own, view_f32(data + first * 4, n))
+        else:
+            _hash_doubles(own, view_f64(data + first * 8, n))
+        _entries(entries[:n], own, log2m)
+        _raise_single(registers, entries[:n])
+
+
+@njit(cache=True, nogil=True)
+def registers_of_hashes(hashes: Any, registers: Any) -> None:
+    """Bring hashes (uint32) into uint8 registers[2^log2m]."""
+    log2m = 0
+    while 1 << log2m < len(registers):
+        log2m += 1
+    entries = np.empty(len(hashes), np.uint32)
+    _entries(entries, hashes, log2m)
+    _raise_single(registers, entries)
+
+
 @block_function
 def begin_registers(state_address: int, args_address: int) -> Any:
     """Make room for the unit's registers."""
@@ -338,3 +389,5 @@ def warm() -> None:
     one: NDArray[np.int64] = np.zeros(1, np.int64)
     merge_registers(np.zeros((1, 2), np.int64), one, np.zeros((1, 8), np.uint8))
     hash_texts(np.zeros(2, np.int32), np.zeros(1, np.uint8), np.zeros(1, np.uint32))
+    registers_of_dictionary(np.zeros(META_WORDS, np.int64), np.zeros(2, np.uint8))
+    registers_of_hashes(np.zeros(1, np.uint32), np.zeros(2, np.uint8))

@@ -21,7 +21,7 @@ from pinotpy.kernels.bits import num_bits
 from pinotpy.kernels.memory import POOL_WORDS, V_ADDRESS, V_USED, reserve, take
 from pinotpy.kernels.result_context import D_COUNTS, D_FIRST, D_POOL, D_RUN_WORDS, D_RUNS, G_CONTROL, G_ROW_WORDS, G_TABLE, SET_WORDS, context_of, vector_at
 from pinotpy.kernels.value_runs import RUN_ENTRY_WORDS
-from pinotpy.kernels.views import view_i32, view_u64
+from pinotpy.kernels.views import view_i32, view_u8, view_u64
 
 # Words that are united at once: what is counted is still in the first level cache.
 _STRETCH: Final = 1024
@@ -129,6 +129,39 @@ def count_united(addresses: Any, starts: Any, first: int, last: int, counts: Any
         counts[group] += total
 
 
+@njit(cache=True, nogil=True)
+def flag_ids(remaps: Any, cardinalities: Any, first: int, last: int, flags: Any) -> None:
+    """flags[id] = 1 (uint8[global ids]) of every value of dictionaries first … last - 1.
+
+    Args:
+        remaps: addresses of int32 global ids by dict id; cardinalities: how many each has.
+    """
+    # A byte an id: bits would be read and written again for each, one after the other.
+    out = view_u8(flags.ctypes.data, len(flags))
+    for dictionary in range(first, last):
+        ids = view_i32(remaps[dictionary], cardinalities[dictionary])
+        for i in range(len(ids)):
+            out[uint64(ids[i])] = np.uint8(1)
+
+
+@njit(cache=True, nogil=True)
+def count_flagged(flags: Any) -> int:
+    """How many ids some row of flags (uint8[rows, global ids]) has."""
+    united = np.empty(_STRETCH, np.uint8)
+    total = 0
+    for low in range(0, flags.shape[1], _STRETCH):
+        own = united[: min(_STRETCH, flags.shape[1] - low)]
+        own[:] = 0
+        for row in range(len(flags)):
+            for k in range(len(own)):
+                own[k] |= flags[row, low + k]
+        for k in range(len(own)):
+            total += int(own[k])
+    return total
+
+
 def warm() -> None:
     """Compile for the argument types that queries use."""
     count_united(np.empty(0, np.int64), np.zeros(2, np.int64), 0, 1, np.zeros(1, np.int64))
+    flag_ids(np.empty(0, np.int64), np.empty(0, np.int64), 0, 0, np.zeros(1, np.uint8))
+    count_flagged(np.zeros((1, 1), np.uint8))

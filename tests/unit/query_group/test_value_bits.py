@@ -14,7 +14,7 @@ from pinotpy.data_types import DataType as D
 from pinotpy.kernels import value_bits as kernels
 from pinotpy.query import scan
 from pinotpy.query.kernel_threads import KernelThreads
-from pinotpy.query.operators import value_bits
+from pinotpy.query.operators import aggregate, value_bits
 from pinotpy.segment.global_ids.cache import GlobalDictionaries
 
 COLUMNS = [Column("k", D.STRING), Column("g", D.INT), Column("i", D.INT), Column("l", D.LONG), Column("d", D.DOUBLE), Column("s", D.STRING)]
@@ -95,3 +95,33 @@ def test_sets_that_are_larger_than_the_values_of_their_docs_are_not_bits(segment
         run(context, segments, dictionaries=dictionaries, is_whole=True)
         dictionaries.build_waiting()
     assert not counted
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_dictionaries_that_are_numbered_together_are_counted_by_their_ids(
+    segments: list[Any], parts: list[Cells], executor: KernelThreads, monkeypatch: pytest.MonkeyPatch, threads: int
+) -> None:
+    monkeypatch.setattr(aggregate, "_UNITED_VALUES_MIN", 0)
+    monkeypatch.setattr(scan, "DOCS_PER_THREAD_MIN", 1)
+    flagged: list[int] = []
+    count = kernels.count_flagged
+
+    def noted(flags: Any) -> int:
+        flagged.append(flags.shape[1])
+        return count(flags)
+
+    monkeypatch.setattr(kernels, "count_flagged", noted)
+    dictionaries = GlobalDictionaries(in_background=False)
+    context = make_context(COLUMNS, CALLS, [])
+    # The numbering knows values of segments that are not asked for any more.
+    for first in (0, 0, 1, 2):
+        joined = {c.name: [value for part in parts[first:] for value in part[c.name]] for c in COLUMNS}
+        partial = run(context, segments[first:], threads=threads, executor=executor, dictionaries=dictionaries, is_whole=True)
+        check(answer(context, [partial]), expected(COLUMNS, joined, CALLS, [], null_handling=False), 0)
+        dictionaries.build_waiting()
+    assert len(flagged) == 3 * len(CALLS)
+    # Sets that will be united with others travel as values.
+    partial = run(context, segments[:2], threads=threads, executor=executor, dictionaries=dictionaries)
+    joined = {c.name: [value for part in parts[:2] for value in part[c.name]] for c in COLUMNS}
+    check(answer(context, [partial]), expected(COLUMNS, joined, CALLS, [], null_handling=False), 0)
+    assert len(flagged) == 3 * len(CALLS)

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from pinotpy.functions.spec import DistributionPlan
+from pinotpy.functions.spec import DistributionPlan, RegisterPlan
 from pinotpy.kernels import abi, groups
 from pinotpy.kernels.result_context import ResultContext
 from pinotpy.pql.ast import Identifier
@@ -20,6 +20,7 @@ from pinotpy.query.operators.computed_columns import calls_of, with_computed_col
 from pinotpy.query.operators.distributions import united_dictionaries
 from pinotpy.query.operators.emit import NO_REGISTER, emit_distribution_frame, emit_updates
 from pinotpy.query.operators.layout import AggregationLayout, Layout, make_layout, projected_columns, state_columns, values_bound
+from pinotpy.query.operators.registers import registers_of_dictionaries
 from pinotpy.query.operators.sources import Sources
 from pinotpy.query.operators.text_numbers import TextNumbers, is_numbered, number_texts
 from pinotpy.query.partial import PartialResult
@@ -57,13 +58,20 @@ def from_metadata(plan: ScanPlan, layout: Layout) -> dict[str, pa.Array] | None:
 
 
 def _from_dictionaries(plan: ScanPlan, layout: Layout) -> dict[str, pa.Array] | None:
-    """MIN, MAX, MINMAXRANGE and DISTINCTCOUNT of dictionary columns, when there is nothing else (pql-live §1.16)."""
+    """MIN, MAX, MINMAXRANGE, DISTINCTCOUNT and HyperLogLogs of dictionary columns, when there is nothing else (pql-live §1.16)."""
     if not all(dictionary_answers(plan, entry) for entry in layout.aggregations):
         return None
     states = []
     for entry in layout.aggregations:
         assert isinstance(entry.source, Identifier)
         columns = [segment.column(entry.source.name) for segment in plan.segments]
+        if isinstance(entry.plan, RegisterPlan):
+            states.append(registers_of_dictionaries(plan, entry, entry.plan))
+            continue
+        counted = _counted_by_ids(plan, entry, columns)
+        if counted is not None:
+            states.append(counted)
+            continue
         if _is_large_set(entry, columns):
             assert isinstance(entry.plan, DistributionPlan)
             values = [column.dictionary.values() for column in columns if column.dictionary is not None and column.num_docs]
@@ -78,6 +86,17 @@ def _from_dictionaries(plan: ScanPlan, layout: Layout) -> dict[str, pa.Array] | 
     return state_columns(layout, states)
 
 
+def _counted_by_ids(plan: ScanPlan, entry: AggregationLayout, columns: Sequence[Column]) -> list[pa.Array] | None:
+    """The state of a distinct count of an answer that is made here alone, of many values that are numbered for all segments."""
+    if not plan.is_whole or not isinstance(entry.plan, DistributionPlan) or entry.plan.count_state is None or entry.plan.by_segment:
+        return None
+    assert isinstance(entry.source, Identifier)
+    if sum(column.cardinality for column in columns) <= _UNITED_VALUES_MIN:
+        return None
+    count = value_bits.count_dictionaries(plan, entry.source.name)
+    return None if count is None else entry.plan.count_state(np.array([count], np.int64))
+
+
 def _is_large_set(entry: AggregationLayout, columns: Sequence[Column]) -> bool:
     """Whether sets of numbers are united, so many that kernels are worth it."""
     if not isinstance(entry.plan, DistributionPlan) or entry.plan.assemble is None or entry.plan.by_segment or not columns[0].data_type.stored.is_fixed:
@@ -87,7 +106,8 @@ def _is_large_set(entry: AggregationLayout, columns: Sequence[Column]) -> bool:
 
 def dictionary_answers(plan: ScanPlan, entry: AggregationLayout) -> bool:
     """Whether the dictionaries of the segments give the states of an aggregation, when every doc counts."""
-    if not entry.function.dictionary_only or entry.flagged or not isinstance(entry.source, Identifier):
+    is_read_off = entry.function.dictionary_only or (isinstance(entry.plan, RegisterPlan) and not plan.pre_aggregated)
+    if not is_read_off or entry.flagged or not isinstance(entry.source, Identifier):
         return False
     return all(segment.column(entry.source.name).dictionary is not None for segment in plan.segments)
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from pinotpy.data_types import StoredType
 from pinotpy.functions.spec import RegisterPlan, aggregation_function
-from pinotpy.kernels import pairs, registers
+from pinotpy.kernels import abi, pairs, registers
 from pinotpy.kernels.memory import V_ADDRESS
 from pinotpy.kernels.result_context import D_ARENA, D_LOG2M, D_REGISTERS, D_TABLE
 from pinotpy.pql.ast import Identifier
@@ -23,7 +23,7 @@ from pinotpy.query.context import Aggregation, QueryContext
 from pinotpy.query.operators.distributions import dictionary_at
 from pinotpy.query.operators.layout import AggregationLayout
 from pinotpy.query.operators.sources import Source
-from pinotpy.query.plan import Shape
+from pinotpy.query.plan import ScanPlan, Shape
 from pinotpy.query.program import Word
 from pinotpy.query.result_types import argument_of, types_of
 from pinotpy.segment.column import ImmutableColumn
@@ -34,6 +34,7 @@ Words = NDArray[np.int64]
 _BYTES_PER_DOC: Final = 4
 _REGISTERS_FREE: Final = 1 << 20
 _HASHES: Final = "hyperloglog.hashes"
+_REGISTERS: Final = "hyperloglog.registers"
 
 
 def addition(shape: Shape, entry: AggregationLayout, source: Source | None) -> tuple[int, tuple[Word, ...]]:
@@ -78,6 +79,37 @@ def _text_hashes(shape: Shape, entry: AggregationLayout, source: Source | None) 
     shape.plan.keep_alive.append(found)
     of_units = [found[segment] for segment in shape.segments.tolist()]
     return np.array([hashes.ctypes.data for hashes in of_units], np.int64), np.array([len(hashes) for hashes in of_units], np.int64)
+
+
+def registers_of_dictionaries(plan: ScanPlan, entry: AggregationLayout, registered: RegisterPlan) -> list[pa.Array]:
+    """State columns, one row, of a column whose dictionaries are all that counts, every doc being selected.
+
+    A segment's registers are kept beside it, like its hashes.
+    """
+    assert isinstance(entry.source, Identifier)
+    log2m = registered.log2m
+    together = np.zeros(1 << log2m, np.uint8)
+    metas = plan.metas.of(entry.source.name)
+    for segment, meta in zip(plan.segments, metas, strict=True):
+        plan.control.check()
+        column = segment.column(entry.source.name)
+        if isinstance(column, ImmutableColumn):
+            own = column.derived(f"{_REGISTERS}.{log2m}", lambda meta=meta: _registers(meta, log2m))  # type: ignore[misc]
+        else:
+            own = _registers(meta, log2m)
+        np.maximum(together, own, out=together)
+    register = np.flatnonzero(together)
+    return registered.collect(np.zeros(len(register), np.int64), (register << registers.RANK_BITS) | together[register], 1)
+
+
+def _registers(meta: Words, log2m: int) -> NDArray[np.uint8]:
+    """Registers of all values of a dictionary; meta: of its column."""
+    own = np.zeros(1 << log2m, np.uint8)
+    if int(meta[abi.M_STORED]) == abi.T_VAR:
+        registers.registers_of_hashes(_hashes(dictionary_at(int(meta.ctypes.data))), own)
+    else:
+        registers.registers_of_dictionary(np.ascontiguousarray(meta), own)
+    return own
 
 
 def _hashes(texts: pa.Array) -> NDArray[np.uint32]:

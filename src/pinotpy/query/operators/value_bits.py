@@ -72,6 +72,32 @@ def _is_counted(entry: AggregationLayout) -> bool:
     return not entry.walks and isinstance(entry.source, Identifier)
 
 
+def count_dictionaries(plan: ScanPlan, name: str) -> int | None:
+    """How many different values the dictionaries of a column in all segments of the plan hold; None without global ids of them."""
+    ids = global_ids(plan, name)
+    if ids is None or bool((ids.remaps == 0).any()):
+        return None
+    cardinalities = np.ascontiguousarray(plan.metas.of(name)[:, abi.M_CARDINALITY])
+    size_bytes = ids.num_ids * plan.num_threads
+    plan.control.reserve(size_bytes)
+    try:
+        flags = np.zeros((plan.num_threads, ids.num_ids), np.uint8)
+        before = np.cumsum(cardinalities)
+        workers, first = [], 0
+        for thread in range(plan.num_threads):
+            last = int(before.searchsorted(int(before[-1]) * (thread + 1) // plan.num_threads, "right" if thread == plan.num_threads - 1 else "left"))
+
+            def work(low: int, high: int, own: NDArray[np.uint8] = flags[thread]) -> None:
+                value_bits.flag_ids(ids.remaps, cardinalities, low, high, own)
+
+            workers.append(in_shares(cardinalities.tolist(), first, last, _STEP_WORDS, work))
+            first = last
+        run_steps(plan.control, plan.executor, workers)
+        return int(value_bits.count_flagged(flags))
+    finally:
+        plan.control.release(size_bytes)
+
+
 def _num_docs(plan: ScanPlan) -> int:
     return int((plan.units[:, abi.U_HIGH] - plan.units[:, abi.U_LOW]).sum())
 
