@@ -40,7 +40,7 @@ from pinotpy.query.response import sql as sql_response
 from pinotpy.query.response.envelope import Envelope
 from pinotpy.query.rewrite.pin_time import pin_time
 from pinotpy.query.trace import Entry, Laps, trace_text
-from pinotpy.rpc.wire import FLAG_TRACE, FLAG_WHOLE, LAST_WORD_S, RequestKind, ServerRequest
+from pinotpy.rpc.wire import FLAG_FEW_ROWS, FLAG_TRACE, FLAG_WHOLE, LAST_WORD_S, RequestKind, ServerRequest
 
 log = logging.getLogger(__name__)
 
@@ -179,7 +179,7 @@ async def answer_query(broker: Broker, question: Question, may_read: Callable[[s
                 laps.lap(
                     "SCATTER",
                     servers=len(gathered.asked | gathered.responded | gathered.unreachable),
-                    rowsOut=sum(p.rows.num_rows for _, p in gathered.partials if p.rows is not None),
+                    rowsOut=sum(p.num_rows for _, p in gathered.partials),
                 )
                 result = await _reduce(broker, context, gathered, envelope, laps, deadline_ns)
             finally:
@@ -311,12 +311,12 @@ async def _gather(broker: Broker, context: QueryContext, bound: Asked | None, ta
                 table_name_with_type=table,
                 segment_names=segments,
                 context=encoded,
-                flags=(FLAG_TRACE if context.options.trace else 0) | (FLAG_WHOLE if len(segments) == num_segments else 0),
+                flags=FLAG_FEW_ROWS | (FLAG_TRACE if context.options.trace else 0) | (FLAG_WHOLE if len(segments) == num_segments else 0),
                 literals=literals,
             )
             partial = await broker.send(server, request, timeout_s + LAST_WORD_S)
             nonlocal received_bytes
-            received_bytes += 0 if partial.rows is None else partial.rows.nbytes
+            received_bytes += partial.num_bytes
             if received_bytes > allowed_bytes:
                 raise MemoryLimitError(
                     f"the servers' answers have more than {allowed_bytes} bytes: ask for fewer rows or groups, or raise pinot.broker.query.memory.maxBytes"
@@ -384,12 +384,12 @@ async def _reduce(broker: Broker, context: QueryContext, gathered: Gathered, env
 
     def reduced() -> tuple[ReducedResult, Statistics]:
         merged = merge_partials(context, partials)
-        laps.lap("MERGE", rowsOut=0 if merged.rows is None else merged.rows.num_rows)
+        laps.lap("MERGE", rowsOut=merged.num_rows)
         found = reduce_partials(context, merged)
         laps.lap("REDUCE", rowsOut=max([found.num_rows, *(len(groups.value.values) for groups in found.group_lists)]))
         return found, merged.statistics
 
-    if sum(partial.rows.nbytes for partial in partials if partial.rows is not None) <= INLINE_REDUCE_BYTES_MAX:
+    if sum(partial.num_bytes for partial in partials) <= INLINE_REDUCE_BYTES_MAX:
         result, counted = reduced()
     else:
         try:

@@ -34,11 +34,11 @@ def merge_partials(context: QueryContext, partials: Sequence[PartialResult]) -> 
         sorted({name for partial in partials for name in partial.missing_segments}),
         [entry for partial in partials for entry in partial.trace],
     )
-    tables = [partial.rows for partial in partials if partial.rows is not None]
-    if len(tables) == 1 and context.kind in (QueryKind.AGGREGATION, QueryKind.GROUP_BY):
-        merged.rows = tables[0]
-    elif tables:
-        merged.rows = _merge_rows(context, tables)
+    filled = [partial for partial in partials if partial.has_rows]
+    if len(filled) == 1 and context.kind in (QueryKind.AGGREGATION, QueryKind.GROUP_BY):
+        merged.rows = filled[0].rows if filled[0].few is None else filled[0].few
+    elif filled:
+        merged.rows = _merge_rows(context, [partial.rows for partial in filled])
     if context.kind is QueryKind.GROUP_BY:
         limit_groups(context, merged)
     return merged
@@ -51,7 +51,7 @@ def limit_groups(context: QueryContext, partial: PartialResult, num_rows: NDArra
         num_rows: selected rows of every group, for the bound of what is missing; None: not known, then all rows are the bound.
     """
     limit = context.options.num_groups_limit
-    if limit is not None and partial.rows is not None and partial.rows.num_rows > limit:
+    if limit is not None and partial.num_rows > limit and partial.rows is not None:
         partial.rows = partial.rows.slice(0, limit)
         statistics = partial.statistics
         statistics.num_groups_limit_reached = True

@@ -81,7 +81,7 @@ def execute(
         with stage(control.trace, context.kind.value) as operating:
             partials = [_OPERATORS[context.kind](plan) for plan in plans]
             partial = partials[0] if len(partials) == 1 else merge_partials(context, partials)
-            docs, rows = partial.statistics.num_docs_scanned, 0 if partial.rows is None else partial.rows.num_rows
+            docs, rows = partial.statistics.num_docs_scanned, partial.num_rows
             operating.note(docsIn=docs, rowsOut=rows)
             operating.rest("COMBINE", rowsOut=rows)
             return partial

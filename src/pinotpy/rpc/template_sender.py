@@ -10,8 +10,10 @@ from pinotpy.query.context_codec import decode_context, encode_context
 from pinotpy.query.literals import decode_literals, with_literals
 from pinotpy.rpc.channel import ServerAddress
 from pinotpy.rpc.wire import (
+    FEATURE_FEW_ROWS,
     FEATURE_TEMPLATES,
     FEATURE_WHOLE,
+    FLAG_FEW_ROWS,
     FLAG_WHOLE,
     UNKNOWN_TEMPLATE,
     ServerRequest,
@@ -41,9 +43,10 @@ class TemplateSender:
 
     async def send(self, server: ServerAddress, request: ServerRequest, timeout_s: float) -> bytes:
         """The answer's bytes. Raises what the channel raises."""
-        if request.flags & FLAG_WHOLE and not server.features & FEATURE_WHOLE:
-            # It would refuse what it does not know; without the flag it sends more, and the answer is the same.
-            request = replace(request, flags=request.flags & ~FLAG_WHOLE)
+        unknown = request.flags & _flags_unknown_to(server.features)
+        if unknown:
+            # It would refuse what it does not know; without the flags it sends more, and the answer is the same.
+            request = replace(request, flags=request.flags & ~unknown)
         if request.literals is None:
             return await self._call(server, encode_request(request), timeout_s)
         if not server.features & FEATURE_TEMPLATES:
@@ -75,6 +78,11 @@ class TemplateSender:
         else:
             self._templates.move_to_end(key)
         return found
+
+
+def _flags_unknown_to(features: int) -> int:
+    """Flags that a server with these features would refuse."""
+    return (0 if features & FEATURE_WHOLE else FLAG_WHOLE) | (0 if features & FEATURE_FEW_ROWS else FLAG_FEW_ROWS)
 
 
 def whole(request: ServerRequest) -> ServerRequest:

@@ -4,7 +4,7 @@ offset  bytes  what
  0       4     magic "PQR1"
  4       1     protocol version: a server refuses one that it does not speak
  5       1     kind: 1 query, 2 cancel, 3 ping
- 6       2     flags: 1 trace the stages, 2 the answer is made of this server's result alone
+ 6       2     flags: 1 trace the stages, 2 the answer is made of this server's result alone, 4 few rows may come without Arrow
  8       4     feature bits that the sender may use (a broker sends only what a server advertises)
 12       8     request id
 20       4     time left in milliseconds (relative: clocks of two machines differ)
@@ -48,7 +48,8 @@ PROTOCOL_VERSION = 1
 # Bits of `features`: what a server can do besides protocol 1; published in its instance record.
 FEATURE_TEMPLATES = 1  # bound queries
 FEATURE_WHOLE = 2  # the flag WHOLE
-FEATURES_SUPPORTED = FEATURE_TEMPLATES | FEATURE_WHOLE
+FEATURE_FEW_ROWS = 4  # the flag FEW_ROWS
+FEATURES_SUPPORTED = FEATURE_TEMPLATES | FEATURE_WHOLE | FEATURE_FEW_ROWS
 UNKNOWN_TEMPLATE = b"PQU1"
 
 REQUEST_MAX_BYTES = 16 << 20
@@ -78,10 +79,12 @@ FLAG_TRACE = 1
 # what the answer does not read (percentiles keep one value, distinct counts the count). A server
 # that misses one of the segments must not, for the others' groups are then merged with its own.
 FLAG_WHOLE = 2
+# The caller reads answers of form "PPR2" (query/partial.py).
+FLAG_FEW_ROWS = 4
 # A server ends a query so long before its caller stops waiting, and says so; only one that does not even say that is "not
 # responding".
 LAST_WORD_S = 0.2
-FLAGS_KNOWN = FLAG_TRACE | FLAG_WHOLE
+FLAGS_KNOWN = FLAG_TRACE | FLAG_WHOLE | FLAG_FEW_ROWS
 
 
 @dataclass(frozen=True, slots=True)

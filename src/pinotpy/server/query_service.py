@@ -22,7 +22,18 @@ from pinotpy.query.execute import execute
 from pinotpy.query.partial import PartialResult, QueryException
 from pinotpy.query.trace import Trace, stage
 from pinotpy.query.user_functions import check_user_functions
-from pinotpy.rpc.wire import FLAG_TRACE, FLAG_WHOLE, KIND_OFFSET, UNKNOWN_TEMPLATE, RequestKind, ServerRequest, bound_digest, decode_bound, decode_request
+from pinotpy.rpc.wire import (
+    FLAG_FEW_ROWS,
+    FLAG_TRACE,
+    FLAG_WHOLE,
+    KIND_OFFSET,
+    UNKNOWN_TEMPLATE,
+    RequestKind,
+    ServerRequest,
+    bound_digest,
+    decode_bound,
+    decode_request,
+)
 from pinotpy.segment.global_ids.cache import GlobalDictionaries
 from pinotpy.server.idle_memory import IdleMemory
 from pinotpy.server.metrics import ServerMetrics
@@ -89,14 +100,16 @@ class QueryService:
 
     def handle(self, content: bytes, deadline_s: float, peer: str) -> bytes:
         """The handler of the RPC server; `deadline_s` is how long the caller waits at most, in seconds."""
+        context: QueryContext | None
         if content[KIND_OFFSET] == RequestKind.BOUND:
             bound = decode_bound(content)
             template = self._templates.find(bound)
             if template is None:
                 return UNKNOWN_TEMPLATE
-            answer = self.answer(template.request_of(bound), deadline_s, template.context_of(bound)).to_bytes()
+            request, context = template.request_of(bound), template.context_of(bound)
         else:
-            answer = self.answer(decode_request(content), deadline_s).to_bytes()
+            request, context = decode_request(content), None
+        answer = self.answer(request, deadline_s, context).to_bytes(few=bool(request.flags & FLAG_FEW_ROWS))
         allowed = self._limits.response_bytes_max
         if len(answer) > allowed:
             raise QueryExecutionError(

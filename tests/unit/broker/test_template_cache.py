@@ -30,9 +30,11 @@ from pinotpy.query.partial import PartialResult
 from pinotpy.rpc.channel import ServerAddress
 from pinotpy.rpc.template_sender import TemplateSender
 from pinotpy.rpc.wire import (
+    FEATURE_FEW_ROWS,
     FEATURE_TEMPLATES,
     FEATURE_WHOLE,
     FEATURES_SUPPORTED,
+    FLAG_FEW_ROWS,
     FLAG_TRACE,
     FLAG_WHOLE,
     UNKNOWN_TEMPLATE,
@@ -232,12 +234,12 @@ def test_a_server_that_does_not_know_the_flag_is_sent_none() -> None:
         return b"answer"
 
     async def work() -> None:
-        request = ServerRequest(RequestKind.QUERY, 1, 1000, "Broker_a_1", "", "t_OFFLINE", ("s",), b"{}", flags=FLAG_TRACE | FLAG_WHOLE)
-        for features in (0, FEATURE_TEMPLATES, FEATURE_TEMPLATES | FEATURE_WHOLE):
+        request = ServerRequest(RequestKind.QUERY, 1, 1000, "Broker_a_1", "", "t_OFFLINE", ("s",), b"{}", flags=FLAG_TRACE | FLAG_WHOLE | FLAG_FEW_ROWS)
+        for features in (0, FEATURE_TEMPLATES, FEATURE_TEMPLATES | FEATURE_WHOLE, FEATURE_FEW_ROWS, FEATURES_SUPPORTED):
             await TemplateSender(call).send(ServerAddress("a", "h", 1, features=features), request, 1.0)
 
     asyncio.run(work())
-    assert flags == [FLAG_TRACE, FLAG_TRACE, FLAG_TRACE | FLAG_WHOLE]
+    assert flags == [FLAG_TRACE, FLAG_TRACE, FLAG_TRACE | FLAG_WHOLE, FLAG_TRACE | FLAG_FEW_ROWS, FLAG_TRACE | FLAG_WHOLE | FLAG_FEW_ROWS]
 
 
 def bound_of(context: bytes, digest: bytes | None = None) -> Any:

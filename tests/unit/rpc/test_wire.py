@@ -105,8 +105,8 @@ def test_what_this_version_does_not_know_is_refused(position: int, value: int) -
 
 def test_features_and_protocols_of_later_versions_are_refused_by_number() -> None:
     content = bytearray(encode_request(ONE))
-    content[8] = 4
-    with pytest.raises(UnsupportedVersionError, match="found version 0x4, supported 0x3"):
+    content[8] = 8
+    with pytest.raises(UnsupportedVersionError, match="found version 0x8, supported 0x7"):
         decode_head(bytes(content))
     content[4] = 9
     with pytest.raises(UnsupportedVersionError, match="found version 9, supported 1"):
