@@ -164,10 +164,7 @@ def masked(value: Any, key: str = "") -> Any:
     if MASKED.search(key) or (isinstance(value, str) and re.fullmatch(r"\d{6,10}", value)):
         return "…"
     if isinstance(value, str):
-        value = re.sub(r"[0-9a-f]{8}-[0-9a-f-]{27}", "<uuid>", value)
-        return re.sub(
-            r"\. Job meta ZK storage status: SUCCESS|\"reloadJobMetaZKStorageStatus\":\"SUCCESS\",", "." if value.startswith("Submitted") else "", value
-        )
+        return re.sub(r"[0-9a-f]{8}-[0-9a-f-]{27}", "<uuid>", value)
     return value
 
 

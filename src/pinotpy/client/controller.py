@@ -161,8 +161,41 @@ class ControllerClient:
         return self._write("DELETE", f"/segments/{_quoted(table)}/{_quoted(segment)}")
 
     def reload_segments(self, table: str, segment: str | None = None) -> dict[str, Any]:
-        """Let servers load segments anew, after a change of indexes or schema."""
+        """Let servers load segments anew, after a change of indexes or schema. The answer comes before it is done: its
+        `reloadJobIds` are for `reload_status` and `wait_until_reloaded`."""
         return self._write("POST", f"/segments/{_quoted(table)}{f'/{_quoted(segment)}' if segment else ''}/reload")
+
+    def reload_jobs(self, table: str) -> dict[str, dict[str, Any]]:
+        """Job id → record of a table's reloads, oldest first."""
+        return dict(self._read(f"/table/{_quoted(table)}/jobs"))
+
+    def reload_status(self, job_id: str) -> dict[str, Any]:
+        """How far a reload is: status, totalSegmentCount, successCount, failureCount, segmentReloadFailures … NotFoundError: no such job."""
+        return dict(self._read(f"/segments/segmentReloadStatus/{_quoted(job_id)}"))
+
+    def need_reload(self, table: str) -> dict[str, Any]:
+        """Whether a reload would change segments of a table, and by server and segment what."""
+        return dict(self._read(f"/segments/{_quoted(table)}/needReload?verbose=true"))
+
+    def wait_until_reloaded(self, job_id: str, *, timeout_s: float = 600.0, progress: Callable[[int, int], None] | None = None) -> dict[str, Any]:
+        """Wait until a reload is over; returns its last status, which may hold failures.
+
+        `progress(over, all)` is called with counts of replicas. ServerNotRespondingError: it is not over after `timeout_s`.
+        """
+        ends = time.monotonic() + timeout_s
+        wait_s = POLL_MIN_S
+        while True:
+            status = self.reload_status(job_id)
+            over, total = status["successCount"] + status["failureCount"], status["totalSegmentCount"]
+            if progress is not None:
+                progress(over, total)
+            if status["status"] != "IN_PROGRESS":
+                return status
+            if time.monotonic() + wait_s > ends:
+                silent = f"; no answer from {', '.join(sorted(status['serversFailed']))}" if status["serversFailed"] else ""
+                raise ServerNotRespondingError(f"reload '{job_id}' is not over after {timeout_s:g} s: {over} of {total} replicas are{silent}")
+            time.sleep(wait_s * random.uniform(0.8, 1.0))
+            wait_s = min(wait_s * 1.5, POLL_MAX_S)
 
     def wait_until_online(
         self, table: str, *, segments: Sequence[str] | None = None, timeout_s: float = 60.0, progress: Callable[[int, int], None] | None = None

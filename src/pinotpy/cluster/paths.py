@@ -153,6 +153,10 @@ class ClusterPaths:
     def instance_partitions(self, name: str) -> str:
         return f"{self.all_instance_partitions}/{_part(name)}"
 
+    @property
+    def reload_jobs(self) -> str:
+        return f"{self.property_store}/CONTROLLER_JOBS/RELOAD_SEGMENT"
+
 
 def instance_folders() -> tuple[str, ...]:
     """Folders below `INSTANCES/<instance>`, as Helix 1.3 makes them."""

@@ -12,6 +12,7 @@ from pinotpy.controller.api.console import console_routes
 from pinotpy.controller.api.instances import instance_routes
 from pinotpy.controller.api.old_forms import old_routes
 from pinotpy.controller.api.queries import query_routes
+from pinotpy.controller.api.reloads import reload_routes
 from pinotpy.controller.api.schemas import schema_routes
 from pinotpy.controller.api.segments import segment_routes
 from pinotpy.controller.api.tables import table_routes
@@ -31,6 +32,7 @@ def controller_routes(controller: Controller, scheduler: PeriodicScheduler) -> I
         broker_routes(controller),
         table_routes(controller),
         upload_routes(controller),
+        reload_routes(controller),  # before the segments', whose names of segments would take `needReload` for one
         segment_routes(controller),
         old_routes(controller),
         instance_routes(controller),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import httpx
 
 from pinotpy.clock import Clock
+from pinotpy.cluster.reload_jobs import ReloadJobRecords
 from pinotpy.cluster.segment_metadata import SegmentZkMetadata
 from pinotpy.config.settings import ControllerSettings
 from pinotpy.controller.catalog import Catalog
@@ -63,6 +64,11 @@ class Controller:
     def scheme(self) -> str:
         """How daemons of this cluster speak to each other."""
         return "https" if self.settings.uses_tls else "http"
+
+    @property
+    def reload_jobs(self) -> ReloadJobRecords:
+        """The records of reload jobs in the cluster's store."""
+        return ReloadJobRecords(self.catalog.store, self.catalog.paths)
 
     @property
     def deleted_segments_retention_ms(self) -> int:

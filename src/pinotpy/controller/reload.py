@@ -1,11 +1,15 @@
-"""Reload: servers read segments anew, so that new columns and indexes of config and schema appear."""
+"""Reload: servers read segments anew, so that new columns and indexes of config and schema appear.
+
+The job is recorded before the messages go out: a server that missed its message, or joins later, finds the job and does it.
+"""
 
 from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass
 
-from pinotpy.cluster.messages import RELOAD_SEGMENT, send_user_message
+from pinotpy.cluster.messages import RELOAD_SEGMENT, live_sessions, send_user_message
+from pinotpy.cluster.reload_jobs import ReloadJobRecord
 from pinotpy.controller.context import Controller
 from pinotpy.errors import NotFoundError
 
@@ -19,7 +23,7 @@ class ReloadJob:
 
 
 def reload_segment(controller: Controller, table: str, segment: str, *, force_download: bool = False) -> ReloadJob:
-    """Ask the servers of one segment to reload it; NotFoundError if no server has it."""
+    """Ask the servers of one segment to reload it. Raises NotFoundError : no server has it."""
     servers = (controller.catalog.ideal_state(table) or {}).get(segment, {})
     if not servers:
         raise NotFoundError(f"Failed to find segment: {segment[:200]} in table: {table} on every instance", table=table, segment=segment[:400])
@@ -33,16 +37,18 @@ def reload_table(controller: Controller, table: str, *, force_download: bool = F
 
 
 def _send(controller: Controller, table: str, segment: str, servers: list[str], force_download: bool) -> ReloadJob:
-    job_id = str(uuid.uuid4())
+    job_id, store, paths, now_ms = str(uuid.uuid4()), controller.catalog.store, controller.catalog.paths, controller.clock.now_ms()
+    alive = len(live_sessions(store, paths, servers))
+    controller.reload_jobs.add(ReloadJobRecord(job_id, table, segment, now_ms, alive, force_download))
     sent = send_user_message(
-        controller.catalog.store,
-        controller.catalog.paths,
+        store,
+        paths,
         servers,
         RELOAD_SEGMENT,
         resource=table,
         partition=segment,
         fields={"forceDownload": str(force_download).lower(), "reloadJobId": job_id},
         source=controller.instance,
-        now_ms=controller.clock.now_ms(),
+        now_ms=now_ms,
     )
     return ReloadJob(job_id, sent)

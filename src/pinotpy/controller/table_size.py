@@ -5,22 +5,14 @@ A server that does not answer gives -1 for its segments; what it holds is estima
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
-
-import httpx
-import orjson
 
 from pinotpy.controller.catalog import states_by_server
 from pinotpy.controller.context import Controller
+from pinotpy.controller.server_calls import ServerAnswer, ask_servers
 from pinotpy.names import TableType, split_table_name
 
-LOG = logging.getLogger(__name__)
-
-SERVER_TIMEOUT_S = 10.0
-SERVERS_AT_ONCE_MAX = 16
 UNKNOWN = -1
 
 Sizes = Mapping[str, Mapping[str, int]]  # server → segment → bytes
@@ -32,8 +24,7 @@ def table_size(controller: Controller, name: str, halves: list[str], *, detailed
     for half in halves:
         ideal = controller.catalog.ideal_state(half) or {}
         servers = states_by_server(ideal)
-        with ThreadPoolExecutor(SERVERS_AT_ONCE_MAX, thread_name_prefix="table-size") as pool:
-            reported = dict(zip(servers, pool.map(lambda server, half=half: _ask(controller, server, half), servers), strict=True))
+        reported = {server: _sizes(answer) for server, answer in ask_servers(controller, servers, f"/tables/{half}/size").items()}
         table_type = split_table_name(half)[1]
         assert table_type is not None
         parts[table_type] = half_size(ideal, reported, detailed=detailed)
@@ -88,15 +79,5 @@ def half_size(ideal: Mapping[str, Mapping[str, str]], reported: Sizes, *, detail
     }
 
 
-def _ask(controller: Controller, server: str, half: str) -> dict[str, int]:
-    config = controller.catalog.instance(server)
-    port = config.port_of("adminPort") if config is not None else None
-    if config is None or port is None:
-        return {}
-    try:
-        answer = controller.peers.get(f"{controller.scheme}://{config.host}:{port}/tables/{half}/size", timeout=SERVER_TIMEOUT_S)
-        answer.raise_for_status()
-        return {entry["segmentName"]: int(entry["diskSizeInBytes"]) for entry in orjson.loads(answer.content)["segments"]}
-    except (httpx.HTTPError, orjson.JSONDecodeError, KeyError, TypeError, ValueError) as error:
-        LOG.warning("server does not report sizes server=%s table=%s error=%s", server, half, type(error).__name__)
-        return {}
+def _sizes(answer: ServerAnswer) -> dict[str, int]:
+    return {str(entry["segmentName"]): int(entry["diskSizeInBytes"]) for entry in (answer.document or {}).get("segments", ())}

@@ -95,6 +95,7 @@ def delete_table(controller: Controller, name: str, table_type: TableType | None
             continue
         for segment in segments:
             delete_segment_files(controller, half, segment, retention_ms=retention_ms)
+        controller.reload_jobs.table_deleted(half, controller.clock.now_ms())
         controller.metrics.forget_table(half)
         LOG.info("table deleted table=%s segments=%d", half, len(segments))
         doomed.append(half)

@@ -1,8 +1,8 @@
-"""Finds segments whose newer version this server was not told of, and tells it.
+"""Finds segments whose newer version this server was not told of, and reloads that it missed, and tells it.
 
-The message of a refresh can be missed: a server that was paused loses its session, and what was meant for that session; a
-controller can die between record and message. So what is held is compared with the records, after every reconnection and
-periodically. What is behind is asked for by the same message that the controller sends, and takes the same way.
+The message of a refresh or reload can be missed: a server that was paused or killed loses its session, and what was meant for
+that session; a controller can die between record and message. So what is held is compared with the records, after every
+reconnection and periodically. What is behind is asked for by the same message that the controller sends, and takes the same way.
 """
 
 from __future__ import annotations
@@ -10,12 +10,14 @@ from __future__ import annotations
 import logging
 
 from pinotpy.clock import Clock
-from pinotpy.cluster.messages import REFRESH_SEGMENT, send_user_message
+from pinotpy.cluster.messages import REFRESH_SEGMENT, RELOAD_SEGMENT, send_user_message
 from pinotpy.cluster.participant import Participant
 from pinotpy.cluster.paths import ClusterPaths
 from pinotpy.cluster.property_store import PropertyStore
 from pinotpy.cluster.reconcile_loop import ReconcileLoop
+from pinotpy.cluster.reload_jobs import ReloadJobRecord, ReloadJobRecords
 from pinotpy.cluster.store import ClusterStore, SessionEvent, SessionState
+from pinotpy.server.reload_jobs import ReloadJobs
 from pinotpy.server.tables.registry import SegmentRegistry
 
 log = logging.getLogger(__name__)
@@ -27,14 +29,18 @@ ASK_AGAIN_S = 60.0
 class CatchUp:
     """A thread that compares; see the module docstring."""
 
-    def __init__(self, registry: SegmentRegistry, participant: Participant, store: ClusterStore, paths: ClusterPaths, clock: Clock) -> None:
+    def __init__(
+        self, registry: SegmentRegistry, participant: Participant, store: ClusterStore, paths: ClusterPaths, clock: Clock, reloads: ReloadJobs
+    ) -> None:
         self._registry = registry
         self._participant = participant
         self._store = store
         self._paths = paths
         self._properties = PropertyStore(store, paths)
         self._clock = clock
-        self._asked: dict[tuple[str, str, int], int] = {}  # (table, segment, CRC) → until when, monotonic ns
+        self._reloads = reloads
+        self._records = ReloadJobRecords(store, paths)
+        self._asked: dict[tuple[str, str, int | str], int] = {}  # (table, segment, CRC or reload job) → until when, monotonic ns
         self._loop = ReconcileLoop("catch-up", self.step, period_s=PERIOD_S, full_period_s=PERIOD_S, clock=clock)
 
     def start(self) -> None:
@@ -55,16 +61,31 @@ class CatchUp:
             held = {name: segment.crc for name, segment in self._registry.segments(table).items()}
             for name, record in self._properties.segments(table, held).items():
                 if record.crc != held[name] and (table, name, record.crc) not in self._asked:
-                    self._ask(table, name, record.crc, now_ns)
+                    self._ask(REFRESH_SEGMENT, table, name, record.crc, {"segmentName": name, "tableName": table}, now_ns)
+        self._missed_reloads(now_ns)
 
-    def _ask(self, table: str, name: str, crc: int, now_ns: int) -> None:
+    def _missed_reloads(self, now_ns: int) -> None:
+        missed: list[ReloadJobRecord] = []
+        for job in self._records.all(self._clock.now_ms()).values():
+            held = {} if job.is_table_deleted else self._registry.segments(job.table)
+            is_ours = job.segment in held if job.segment else bool(held)
+            if is_ours and not self._reloads.is_finished(job.job_id, job.table, job.segment):
+                # All begin before the first is done, so that segments are brought to their config once and not once a job.
+                names = [job.segment] if job.segment else held
+                self._reloads.expect(job.job_id, job.table, job.segment, names, is_download_anew=job.force_download)
+                missed.append(job)
+        for job in missed:
+            if (job.table, job.segment, job.job_id) not in self._asked:
+                fields = {"reloadJobId": job.job_id, "forceDownload": str(job.force_download).lower()}
+                self._ask(RELOAD_SEGMENT, job.table, job.segment, job.job_id, fields, now_ns)
+
+    def _ask(self, subtype: str, table: str, name: str, what: int | str, fields: dict[str, str], now_ns: int) -> None:
         instance = self._participant.instance
-        fields = {"segmentName": name, "tableName": table}
         send_user_message(
-            self._store, self._paths, [instance], REFRESH_SEGMENT, resource=table, partition=name, fields=fields, source=instance, now_ms=self._clock.now_ms()
+            self._store, self._paths, [instance], subtype, resource=table, partition=name, fields=fields, source=instance, now_ms=self._clock.now_ms()
         )
-        self._asked[table, name, crc] = now_ns + int(ASK_AGAIN_S * 1e9)
-        log.info("segment is behind its record, refreshing table=%s segment=%s crc=%d", table, name, crc)
+        self._asked[table, name, what] = now_ns + int(ASK_AGAIN_S * 1e9)
+        log.info("behind the cluster's records, asking for it subtype=%s table=%s segment=%s what=%s", subtype, table, name, what)
 
     def _on_session(self, event: SessionEvent) -> None:
         if event.state is SessionState.CONNECTED:

@@ -6,25 +6,20 @@ A segment whose indexes cannot be built is served without them: every query is r
 
 from __future__ import annotations
 
-import logging
-from collections import OrderedDict
-from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
-from pinotpy.clock import Clock
 from pinotpy.cluster.property_store import PropertyStore
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.errors import InvalidConfigError, PinotError
 from pinotpy.names import raw_table_name
 from pinotpy.segment.immutable import ImmutableSegment, open_segment
-from pinotpy.segment.indexing import resolve_indexing
-from pinotpy.segment.reload import plan_reload, reload_segment
+from pinotpy.segment.indexing import ColumnIndexing, resolve_indexing
+from pinotpy.segment.reload import ReloadPlan, plan_reload, reload_segment
 from pinotpy.segment.star_tree.write import missing_trees
 
-log = logging.getLogger(__name__)
-JOBS_KEPT_MAX: Final = 100
-REASONS_KEPT_MAX: Final = 100
+NO_DOCUMENTS = "no schema or table config"
 
 
 class IndexUpkeep:
@@ -40,12 +35,9 @@ class IndexUpkeep:
         """
         schema, config = self._documents(table)
         if schema is None or config is None:
-            return segment, "no schema or table config"
+            return segment, NO_DOCUMENTS
         indexing = resolve_indexing(schema, config)
-        plan = plan_reload(segment, schema, indexing, drop=drop)
-        if drop and config.indexing.enable_dynamic_star_tree_creation:
-            # Not on every load: a tree that cannot be built would be tried each time.
-            plan = replace(plan, trees=missing_trees(schema, config, segment.metadata))
+        plan = _plan(schema, config, indexing, segment, drop=drop)
         if plan.is_empty:
             return segment, plan.words()
         reload_segment(segment, plan, indexing)
@@ -53,13 +45,14 @@ class IndexUpkeep:
         segment.close()
         return reopened, plan.words()
 
-    def apply_or_leave(self, table: str, segment: ImmutableSegment) -> ImmutableSegment:
-        """The same for a load, which only adds; a fault is logged, and the segment served as it is."""
-        try:
-            return self.apply(table, segment, drop=False)[0]
-        except PinotError as error:
-            log.warning("indexes not built table=%s segment=%s reason=%s", table, segment.name, error.message)
-            return segment
+    def needed(self, table: str, segments: Iterable[ImmutableSegment]) -> dict[str, str]:
+        """What a reload would do, by the names of those segments that need one. Reads metadata only. Raises PinotError."""
+        schema, config = self._documents(table)
+        if schema is None or config is None:
+            return {}
+        indexing = resolve_indexing(schema, config)
+        plans = ((segment.name, _plan(schema, config, indexing, segment, drop=True)) for segment in segments)
+        return {name: plan.words() for name, plan in plans if not plan.is_empty}
 
     def _documents(self, table: str) -> tuple[Schema | None, TableConfig | None]:
         config = self._properties.table_config(table)
@@ -72,65 +65,9 @@ class IndexUpkeep:
             raise PinotError(f"the documents of table '{table}' are not valid, so its indexes stay as they are: {error.message}", table=table) from error
 
 
-@dataclass(slots=True)
-class ReloadJob:
-    """One reload on this server: how far it is. `changes` and `failed` by segment, the first REASONS_KEPT_MAX of each."""
-
-    job_id: str
-    table: str
-    num_segments: int
-    started_ms: int
-    num_done: int = 0
-    num_failed: int = 0
-    finished_ms: int = 0
-    changes: dict[str, str] = field(default_factory=dict)
-    failed: dict[str, str] = field(default_factory=dict)
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "reloadJobId": self.job_id,
-            "tableName": self.table,
-            "totalSegmentCount": self.num_segments,
-            "successCount": self.num_done,
-            "failureCount": self.num_failed,
-            "startTimeMs": self.started_ms,
-            "finishTimeMs": self.finished_ms or None,
-            "changes": self.changes,
-            "failedSegments": self.failed,
-        }
-
-
-class ReloadJobs:
-    """The newest JOBS_KEPT_MAX reloads of this server, in memory."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._jobs: OrderedDict[str, ReloadJob] = OrderedDict()
-
-    def begin(self, job_id: str, table: str, num_segments: int) -> ReloadJob:
-        """A reload begins."""
-        job = ReloadJob(job_id, table, num_segments, self._clock.now_ms())
-        self._jobs[job_id] = job
-        while len(self._jobs) > JOBS_KEPT_MAX:
-            self._jobs.popitem(last=False)
-        return job
-
-    def done(self, job: ReloadJob, segment: str, words: str) -> None:
-        """A segment was reloaded."""
-        job.num_done += 1
-        if len(job.changes) < REASONS_KEPT_MAX:
-            job.changes[segment] = words
-
-    def failed(self, job: ReloadJob, segment: str, reason: str) -> None:
-        """A segment could not be reloaded; it is served as it was."""
-        job.num_failed += 1
-        if len(job.failed) < REASONS_KEPT_MAX:
-            job.failed[segment] = reason[:500]
-
-    def finish(self, job: ReloadJob) -> None:
-        job.finished_ms = self._clock.now_ms()
-        log.info("reload finished table=%s job=%s done=%d failed=%d", job.table, job.job_id, job.num_done, job.num_failed)
-
-    def find(self, job_id: str) -> ReloadJob | None:
-        """A job by its id; None: not known here (any more)."""
-        return self._jobs.get(job_id)
+def _plan(schema: Schema, config: TableConfig, indexing: Mapping[str, ColumnIndexing], segment: ImmutableSegment, *, drop: bool) -> ReloadPlan:
+    plan = plan_reload(segment, schema, indexing, drop=drop)
+    if drop and config.indexing.enable_dynamic_star_tree_creation:
+        # Not on every load: a tree that cannot be built would be tried each time.
+        plan = replace(plan, trees=missing_trees(schema, config, segment.metadata))
+    return plan

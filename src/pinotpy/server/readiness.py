@@ -44,9 +44,14 @@ class Readiness:
         return f"{len(missing)} segments are not loaded: {', '.join(missing[:10])}{' …' if len(missing) > 10 else ''}"
 
     def _missing(self, table: str) -> list[str]:
-        found = read_record(self._store, self._paths.ideal_state(table))
         states = self._participant.states(table)
-        me = self._participant.instance
-        if found is None:
-            return []
-        return [f"{table}/{s}" for s, wanted in found.record.map_fields.items() if wanted.get(me) in ("ONLINE", "CONSUMING") and states.get(s) != wanted[me]]
+        wanted = assigned_segments(self._store, self._paths, table, self._participant.instance)
+        return [f"{table}/{segment}" for segment, state in wanted.items() if states.get(segment) != state]
+
+
+def assigned_segments(store: ClusterStore, paths: ClusterPaths, table: str, instance: str) -> dict[str, str]:
+    """Segment → wanted state of those segments of a table that an instance should serve."""
+    found = read_record(store, paths.ideal_state(table))
+    if found is None:
+        return {}
+    return {segment: wanted[instance] for segment, wanted in found.record.map_fields.items() if wanted.get(instance) in ("ONLINE", "CONSUMING")}

@@ -33,10 +33,11 @@ from pinotpy.segment.global_ids.cache import GlobalDictionaries
 from pinotpy.segment.tar_stream import ArchiveLimits
 from pinotpy.server.api import tables
 from pinotpy.server.catch_up import CatchUp
-from pinotpy.server.index_upkeep import IndexUpkeep, ReloadJobs
+from pinotpy.server.index_upkeep import IndexUpkeep
 from pinotpy.server.metrics import ServerMetrics
 from pinotpy.server.query_service import QueryLimits, QueryService
-from pinotpy.server.readiness import Readiness
+from pinotpy.server.readiness import Readiness, assigned_segments
+from pinotpy.server.reload_jobs import ReloadJobs
 from pinotpy.server.scheduler import QueryScheduler
 from pinotpy.server.tables.fetcher import ControllerFetcher, DownloadLimits
 from pinotpy.server.tables.registry import SegmentRegistry
@@ -79,7 +80,6 @@ class ServerParts:
         self._catch_up: CatchUp | None = None
         self._dictionaries = GlobalDictionaries(settings.global_dictionary_max_bytes)
         DECODED.set_budget(settings.decoded_columns_max_bytes)
-        self._jobs = ReloadJobs(equipment.clock)
         self._queries = self._query_service()
 
     def parts(self) -> list[Part]:
@@ -123,6 +123,9 @@ class ServerParts:
         )
         limits = ArchiveLimits.of(settings.archive_entries_max, settings.archive_unpacked_bytes_max)
         self.segments = SegmentStore(settings.data_dir, self._fetcher, segment_dir=settings.segment_dir, limits=limits)
+        self._reloads = ReloadJobs(self.equipment.clock, settings.data_dir / ".finished-reloads")
+        self._properties = PropertyStore(store, self._paths)
+        self._upkeep = IndexUpkeep(self._properties)
 
     def _start_rpc(self) -> None:
         settings, equipment = self.settings, self.equipment
@@ -148,7 +151,7 @@ class ServerParts:
         settings, equipment = self.settings, self.equipment
         app = build_app(
             "server",
-            tables.routes(self.registry, self.segments, self._jobs),
+            tables.routes(self.registry, self.segments, self._reloads, self._upkeep),
             access=equipment.access,
             metrics=equipment.metrics,
             ready=self._not_ready,
@@ -168,11 +171,19 @@ class ServerParts:
         ports["framePort"] = str(self._frames.port) if self._frames is not None else ""
         ports["queryFeatures"] = str(FEATURES_SUPPORTED)
         member = Member(instance_id("Server", host, port), this_process(), ports, owns_port=settings.advertised_port is None, version=__version__)
-        properties = PropertyStore(self._store, self._paths)
-        handler = SegmentTransitions(self.registry, self.segments, properties, self.metrics, IndexUpkeep(properties), self._jobs)
+        store, paths = self._store, self._paths
+        handler = SegmentTransitions(
+            self.registry,
+            self.segments,
+            self._properties,
+            self.metrics,
+            self._upkeep,
+            self._reloads,
+            lambda table: assigned_segments(store, paths, table, member.instance),
+        )
         self._participant = Participant(self._store, self._paths, member, handler, workers=settings.transition_threads, clock=self.equipment.clock)
         self._readiness = Readiness(self._store, self._paths, self._participant, self.equipment.clock)
-        self._catch_up = CatchUp(self.registry, self._participant, self._store, self._paths, self.equipment.clock)
+        self._catch_up = CatchUp(self.registry, self._participant, self._store, self._paths, self.equipment.clock, self._reloads)
         self._participant.start()
         self._catch_up.start()
         self.equipment.metrics.set("ready", 1)

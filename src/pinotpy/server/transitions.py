@@ -8,14 +8,17 @@ with its reason, and queries are answered by the other replicas.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Collection
 
 from pinotpy.cluster.property_store import PropertyStore
 from pinotpy.cluster.segment_metadata import SegmentZkMetadata
 from pinotpy.cluster.views import Message
 from pinotpy.errors import DataError, NotFoundError, PinotError, RemoteError
 from pinotpy.segment.immutable import ImmutableSegment
-from pinotpy.server.index_upkeep import IndexUpkeep, ReloadJobs
+from pinotpy.server.index_upkeep import IndexUpkeep
 from pinotpy.server.metrics import ServerMetrics
+from pinotpy.server.reload_jobs import ReloadJobs
+from pinotpy.server.tables.locks import SegmentLocks
 from pinotpy.server.tables.registry import SegmentRegistry
 from pinotpy.server.tables.store import SegmentStore
 
@@ -23,7 +26,11 @@ log = logging.getLogger(__name__)
 
 
 class SegmentTransitions:
-    """The participant's handler. Called on several threads, one at a time per segment."""
+    """The participant's handler. Called on several threads.
+
+    Args:
+        assigned: the segments of a table that this server should serve.
+    """
 
     def __init__(
         self,
@@ -33,6 +40,7 @@ class SegmentTransitions:
         metrics: ServerMetrics,
         upkeep: IndexUpkeep,
         jobs: ReloadJobs,
+        assigned: Callable[[str], Collection[str]],
     ) -> None:
         self._registry = registry
         self._store = store
@@ -40,22 +48,26 @@ class SegmentTransitions:
         self._metrics = metrics
         self._upkeep = upkeep
         self._jobs = jobs
+        self._assigned = assigned
+        # The participant calls one at a time per partition; but a reload of a table is of no partition.
+        self._locks = SegmentLocks()
 
     def on_transition(self, resource: str, partition: str, from_state: str, to_state: str) -> None:
         """Make the step; raises what kept it from being made."""
-        match to_state:
-            case "ONLINE":
-                self._load(resource, partition)
-            case "OFFLINE":
-                self._registry.remove(resource, partition)
-            case "DROPPED":
-                self._registry.remove(resource, partition)
-                self._store.delete(resource, partition)
-                self._metrics.segment_dropped(resource)
-            case _:
-                raise PinotError(
-                    f"this server cannot take segment '{partition}' of '{resource}' from {from_state} to {to_state}: expected ONLINE, OFFLINE or DROPPED"
-                )
+        with self._locks.hold(resource, partition):
+            match to_state:
+                case "ONLINE":
+                    self._load(resource, partition)
+                case "OFFLINE":
+                    self._leave(resource, partition)
+                case "DROPPED":
+                    self._leave(resource, partition)
+                    self._store.delete(resource, partition)
+                    self._metrics.segment_dropped(resource)
+                case _:
+                    raise PinotError(
+                        f"this server cannot take segment '{partition}' of '{resource}' from {from_state} to {to_state}: expected ONLINE, OFFLINE or DROPPED"
+                    )
         log.info("segment state changed table=%s segment=%s from=%s to=%s", resource, partition, from_state, to_state)
         self._count(resource)
 
@@ -67,52 +79,92 @@ class SegmentTransitions:
             case "REFRESH_SEGMENT":
                 self._refresh(message.fields.get("tableName") or table, message.fields.get("segmentName") or segment)
             case "RELOAD_SEGMENT":
-                self._reload(table, [segment] if segment else list(self._registry.segments(table)), message)
+                self._reload(table, segment, message)
             case other:
                 log.info("message without effect here subtype=%s resource=%s partition=%s", other, table, segment)
 
     def _refresh(self, table: str, segment_name: str) -> None:
-        if segment_name not in self._registry.segments(table):
-            return
-        try:
-            self._load(table, segment_name)
-        except PinotError:
-            self._metrics.refresh_failed(table)
-            raise
+        with self._locks.hold(table, segment_name):
+            if self._registry.segment(table, segment_name) is None:
+                return
+            try:
+                self._load(table, segment_name)
+            except PinotError:
+                self._metrics.refresh_failed(table)
+                raise
         self._count(table)
 
-    def _reload(self, table: str, names: list[str], message: Message) -> None:
-        job = self._jobs.begin(message.fields.get("reloadJobId") or message.id, table, len(names))
-        anew = message.fields.get("forceDownload") == "true"
+    def _reload(self, table: str, only: str, message: Message) -> None:
+        """Reload what is here; what is assigned and still to be loaded is done by its load, for which the job waits."""
+        assigned = self._assigned(table)
+        names = [only] if only else list(dict.fromkeys([*self._registry.segments(table), *assigned]))
+        job = self._jobs.begin(
+            message.fields.get("reloadJobId") or message.id, table, only, names, is_download_anew=message.fields.get("forceDownload") == "true"
+        )
         first_fault: PinotError | None = None
         for name in names:
-            if name not in self._registry.segments(table):
-                self._jobs.failed(job, name, "this server does not serve it")
-                continue
-            try:
-                segment, words = self._upkeep.apply(table, self._open(table, name, anew=anew), drop=True)
-                self._registry.put(table, segment)
-                self._jobs.done(job, name, words)
-            except PinotError as error:
-                self._jobs.failed(job, name, error.message)
-                log.warning("segment not reloaded table=%s segment=%s reason=%s", table, name, error.message)
-                self._metrics.reload_failed(table)
-                first_fault = first_fault or error
-        self._jobs.finish(job)
+            with self._locks.hold(table, name):
+                if self._registry.segment(table, name) is not None:
+                    first_fault = self._reload_one(table, name) or first_fault
+                elif (reason := self._jobs.failure(table, name)) is not None:
+                    self._jobs.failed(table, name, job.serial, f"it is not served: {reason}")
+                elif name not in assigned:
+                    self._jobs.failed(table, name, job.serial, "this server does not serve it")
         self._count(table)
         if first_fault is not None:
             raise first_fault
 
-    def _load(self, table: str, segment_name: str) -> None:
+    def _reload_one(self, table: str, name: str) -> PinotError | None:
+        """Do what jobs wait for of a segment that is served; returns the fault that kept it from being done."""
+        while jobs := self._jobs.waiting_for(table, name):
+            mark = self._jobs.mark()
+            try:
+                words = self._bring_to_config(table, name, anew=any(job.is_download_anew for job in jobs))
+            except PinotError as error:
+                self._jobs.failed(table, name, mark, error.message)
+                log.warning("segment not reloaded table=%s segment=%s reason=%s", table, name, error.message)
+                self._metrics.reload_failed(table)
+                return error
+            self._jobs.done(table, name, mark, words)
+        return None
+
+    def _bring_to_config(self, table: str, name: str, *, anew: bool) -> str:
+        opened = self._open(table, name, anew=anew)
         try:
-            segment = self._upkeep.apply_or_leave(table, self._open(table, segment_name))
-        except RemoteError:
-            self._metrics.download_failed(table)
-            raise
-        except DataError:
-            self._metrics.load_failed(table)
+            segment, words = self._upkeep.apply(table, opened, drop=True)
+        except PinotError:
+            opened.close()
             raise
         self._registry.put(table, segment)
+        return words
+
+    def _load(self, table: str, segment_name: str) -> None:
+        jobs, mark = self._jobs.waiting_for(table, segment_name), self._jobs.mark()
+        try:
+            opened = self._open(table, segment_name, anew=any(job.is_download_anew for job in jobs))
+        except PinotError as error:
+            self._jobs.failed(table, segment_name, mark, error.message)
+            if isinstance(error, RemoteError):
+                self._metrics.download_failed(table)
+            elif isinstance(error, DataError):
+                self._metrics.load_failed(table)
+            raise
+        try:
+            segment, words = self._upkeep.apply(table, opened, drop=bool(jobs))
+        except PinotError as error:
+            # Every query is right without an index, only slower.
+            log.warning("indexes not built table=%s segment=%s reason=%s", table, segment_name, error.message)
+            self._jobs.failed(table, segment_name, mark, error.message)
+            self._registry.put(table, opened)
+        else:
+            self._registry.put(table, segment)
+            self._jobs.done(table, segment_name, mark, words)
+        # A job that began meanwhile did not see it in the registry.
+        self._reload_one(table, segment_name)
+
+    def _leave(self, table: str, segment_name: str) -> None:
+        self._registry.remove(table, segment_name)
+        self._jobs.gone(table, segment_name)
 
     def _open(self, table: str, segment_name: str, *, anew: bool = False) -> ImmutableSegment:
         """The version that the record names. One that was replaced while it was fetched is fetched again in its new version."""

@@ -24,6 +24,7 @@ COMMANDS: dict[str, Any] = dict(typer.main.get_command(cli.app).commands)  # typ
 CONTRACT = {
     "quickstart", "start-zookeeper", "start-controller", "start-broker", "start-server", "add-schema", "add-table", "create-segment", "upload-segment",
     "post-query", "delete-schema", "delete-table", "change-table-state", "show-cluster-info", "validate-config", "add-user", "add-token", "warmup",
+    "reload-segments",
 }  # fmt: skip
 SCHEMA = {"schemaName": "t", "dimensionFieldSpecs": [{"name": "a", "dataType": "STRING"}]}
 CONFIG = {"tableName": "t", "tableType": "OFFLINE", "segmentsConfig": {"replication": "1"}, "tenants": {}, "tableIndexConfig": {}, "metadata": {}}
@@ -92,7 +93,8 @@ def client_calls(folder: Path, port: int) -> list[list[str]]:
 
 def test_a_daemon_that_is_not_there_is_one_sentence_on_standard_error(pinotpy: Any, tmp_path: Path) -> None:
     port = free_port()
-    for call in client_calls(tmp_path, port):
+    reloads = [["reload-segments", *which, "--controller-url", f"http://127.0.0.1:{port}"] for which in (["--table-name", "t"], ["--job-id", "x"])]
+    for call in [*client_calls(tmp_path, port), *reloads]:
         ended = pinotpy(*call)
         assert ended.status == 1 and ended.out == "", call
         assert ended.err.startswith("pinotpy: ") and str(port) in ended.err and ended.err.count("\n") == 1, ended.err

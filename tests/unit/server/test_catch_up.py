@@ -10,14 +10,16 @@ from pinotpy.cluster.cluster_setup import create_cluster
 from pinotpy.cluster.dispatcher import ManualDispatcher
 from pinotpy.cluster.membership import Member
 from pinotpy.cluster.memory import MemoryStore, MemoryTree
-from pinotpy.cluster.messages import REFRESH_SEGMENT
+from pinotpy.cluster.messages import REFRESH_SEGMENT, RELOAD_SEGMENT
 from pinotpy.cluster.participant import Participant
 from pinotpy.cluster.paths import ClusterPaths
 from pinotpy.cluster.process_identity import ProcessIdentity
 from pinotpy.cluster.property_store import PropertyStore
+from pinotpy.cluster.reload_jobs import ReloadJobRecord, ReloadJobRecords
 from pinotpy.cluster.segment_metadata import SegmentZkMetadata
 from pinotpy.cluster.views import Message
 from pinotpy.server.catch_up import ASK_AGAIN_S, CatchUp
+from pinotpy.server.reload_jobs import ReloadJobs
 
 PATHS, ME, TABLE = ClusterPaths("C"), "Server_h_8098", "t_OFFLINE"
 
@@ -34,9 +36,11 @@ class _Server:
         self.held: dict[str, int] = {}
         self.refreshed: list[str] = []
         self.works = True
+        self.reloads = ReloadJobs(self.clock)
+        self.told: list[Message] = []
         member = Member(ME, ProcessIdentity(7, "h", "space", "start"), {})
         self.participant = Participant(self.store, PATHS, member, cast(Any, self), clock=self.clock, executor=cast(Any, self), announce_timeout_s=0.0)
-        self.catch_up = CatchUp(cast(Any, self), self.participant, self.store, PATHS, self.clock)
+        self.catch_up = CatchUp(cast(Any, self), self.participant, self.store, PATHS, self.clock, self.reloads)
 
     # the participant's executor and handler
 
@@ -44,6 +48,9 @@ class _Server:
         work()
 
     def on_message(self, message: Message) -> None:
+        if message.subtype == RELOAD_SEGMENT:
+            self.told.append(message)
+            return
         self.refreshed.append(message.partition)
         if self.works:
             found = PropertyStore(self.store, PATHS).segment(TABLE, message.partition)
@@ -126,3 +133,27 @@ def test_outside_the_cluster_nothing_is_compared() -> None:
     server.held = {"a": 1}
     server.catch_up.step()
     assert server.refreshed == [] and server.held == {"a": 1}
+
+
+def test_reloads_that_were_missed_are_asked_for_until_they_are_finished() -> None:
+    server = _Server()
+    server.participant.start()
+    for name in ("s0", "s1"):
+        server.record(name, 1)
+        server.held[name] = 1
+    records, now_ms = ReloadJobRecords(server.admin, PATHS), server.clock.now_ms()
+    records.add(ReloadJobRecord("all", TABLE, "", now_ms, 1))
+    records.add(ReloadJobRecord("one", TABLE, "s1", now_ms, 1, force_download=True))
+    records.add(ReloadJobRecord("elsewhere", TABLE, "s9", now_ms, 1))
+    records.add(ReloadJobRecord("of another", "u_OFFLINE", "", now_ms, 1))
+    records.table_deleted("u_OFFLINE", now_ms)
+    server.settle()
+    server.settle()
+    told = sorted((message.fields["reloadJobId"], message.partition, message.fields["forceDownload"]) for message in server.told)
+    assert told == [("all", "", "false"), ("one", "s1", "true")], "each once"
+    server.reloads.done(TABLE, "s0", server.reloads.mark(), "nothing to do")
+    server.reloads.done(TABLE, "s1", 1, "nothing to do")
+    assert server.reloads.is_finished("all", TABLE, "")
+    server.clock.advance(int(ASK_AGAIN_S * 1000) + 1)
+    server.settle()
+    assert [message.fields["reloadJobId"] for message in server.told[2:]] == ["one"]

@@ -3,6 +3,7 @@ bad segment does not stop the others, and the job says how far it is and why som
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -17,7 +18,9 @@ from pinotpy.segment import layout
 from pinotpy.segment import reload as reload_room
 from pinotpy.segment.builder import build_segment
 from pinotpy.segment.column_indexes import form_among
-from pinotpy.server.index_upkeep import JOBS_KEPT_MAX, IndexUpkeep, ReloadJobs
+from pinotpy.server.index_upkeep import IndexUpkeep
+from pinotpy.server.reload_jobs import JOBS_KEPT_MAX, ReloadJobs
+from pinotpy.server.tables.locks import SegmentLocks
 from pinotpy.server.tables.registry import SegmentRegistry
 from pinotpy.server.tables.store import SegmentStore
 from pinotpy.server.transitions import SegmentTransitions
@@ -55,16 +58,34 @@ class Scene:
         for number in range(num_segments):
             metadata = build_segment(SCHEMA, config_of(), [batch_of(SCHEMA, ROWS)], directory / TABLE, f"s{number}")
             self.properties.crcs[f"s{number}"] = metadata.crc
-        metrics = SimpleNamespace(reload_failed=self.failures.append, table_holds=lambda *_: None, load_failed=self.failures.append)
+
+        def nothing(*_: Any) -> None:
+            return None
+
+        fails = self.failures.append
+        metrics = SimpleNamespace(segment_dropped=nothing, table_holds=nothing, reload_failed=fails, load_failed=fails, download_failed=fails)
         store = SegmentStore(directory, cast(Any, None))
         properties = cast(Any, self.properties)
-        self.transitions = SegmentTransitions(self.registry, store, properties, cast(Any, metrics), IndexUpkeep(properties), self.jobs)
+        self.assigned = list(self.properties.crcs)
+        self.upkeep = IndexUpkeep(properties)
+        self.transitions = SegmentTransitions(
+            self.registry, store, properties, cast(Any, metrics), self.upkeep, self.jobs, lambda table: self.assigned if table == TABLE else ()
+        )
         for name in self.properties.crcs:
             self.transitions.on_transition(TABLE, name, "OFFLINE", "ONLINE")
 
     def reload(self, job: str, segment: str = "") -> None:
         fields = {"MSG_SUBTYPE": "RELOAD_SEGMENT", "RESOURCE_NAME": TABLE, "PARTITION_NAME": segment, "reloadJobId": job}
         self.transitions.on_message(Message("m1", fields))
+
+    def status(self, job: str) -> dict[str, Any]:
+        found = self.jobs.status(job, TABLE, self.registry.segments(TABLE))
+        assert found is not None
+        return found
+
+    def counts(self, job: str) -> tuple[int, int, int]:
+        found = self.status(job)
+        return found["totalSegmentCount"], found["successCount"], found["failureCount"]
 
     def kinds(self, name: str, column: str) -> set[str]:
         return {entry.kind for entry in self.registry.segments(TABLE)[name].column(column).metadata.buffers}
@@ -81,10 +102,10 @@ def test_a_reload_follows_the_config_and_running_queries_keep_their_segments(tmp
             assert fresh.segments[0] is not held.segments[0]
     for name in ("s0", "s1"):
         assert form_among(scene.kinds(name, "city"), "inverted") and layout.RANGE_DOCS in scene.kinds(name, "n")
-    job = scene.jobs.find("job1")
-    assert job is not None and (job.num_segments, job.num_done, job.num_failed) == (2, 2, 0) and job.finished_ms > 0
-    assert job.as_json()["changes"] == dict.fromkeys(["s0", "s1"], "built city.inverted, n.range")
+    assert scene.counts("job1") == (2, 2, 0) and scene.status("job1")["finishTimeMs"] > 0
+    assert scene.status("job1")["changes"] == dict.fromkeys(["s0", "s1"], "built city.inverted, n.range")
     scene.properties.index = {}
+    assert set(scene.upkeep.needed(TABLE, scene.registry.segments(TABLE).values())) == {"s0", "s1"}
     scene.reload("job2", "s1")
     assert form_among(scene.kinds("s0", "city"), "inverted") and not form_among(scene.kinds("s1", "city"), "inverted")
 
@@ -113,9 +134,18 @@ def test_one_segment_that_fails_is_served_as_it_was_and_the_others_go_on(tmp_pat
     assert [form_among(scene.kinds(f"s{n}", "city"), "inverted") is not None for n in range(3)] == [True, False, True]
     with scene.registry.acquire(TABLE, ["s0", "s1", "s2"]) as held:
         assert not held.missing and count(SCHEMA, held.segments, "city = 'oslo'") == 150
-    job = scene.jobs.find("job1")
-    assert job is not None and job.as_json()["failedSegments"] == {"s1": "an index would be too large"} and job.num_done == 2
-    assert scene.failures == [TABLE]
+    failed = scene.status("job1")["failedSegments"]
+    assert scene.counts("job1") == (3, 2, 1) and {name: why["errorMessage"] for name, why in failed.items()} == {"s1": "an index would be too large"}
+    assert scene.failures == [TABLE] and scene.status("job1")["finishTimeMs"] > 0
+    monkeypatch.setattr("pinotpy.server.index_upkeep.reload_segment", whole)
+    scene.reload("job2", "s1")
+    assert scene.counts("job2") == (1, 1, 0)
+    assert scene.counts("job1") == (3, 3, 0), "what a later job did, the earlier one has too"
+    monkeypatch.setattr("pinotpy.server.index_upkeep.reload_segment", failing)
+    scene.properties.index = {}
+    with pytest.raises(PinotError, match="too large"):
+        scene.reload("job3", "s1")
+    assert scene.counts("job3") == (1, 0, 1) and scene.counts("job1") == (3, 3, 0), "what fails later does not undo it"
     scene.transitions.on_transition(TABLE, "s1", "ONLINE", "OFFLINE")
     scene.transitions.on_transition(TABLE, "s1", "OFFLINE", "ONLINE")
     assert "s1" in scene.registry.segments(TABLE), "a load without its index is a load"
@@ -129,8 +159,110 @@ def test_a_config_that_cannot_be_leaves_segments_as_they_are(tmp_path: Path) -> 
     assert count(SCHEMA, list(scene.registry.segments(TABLE).values()), "n < 10") == 10
 
 
+def test_a_segment_that_is_still_to_be_loaded_is_done_by_its_load(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, 3)
+    scene.properties.index = {"invertedIndexColumns": ["city"], "bloomFilterColumns": ["city"]}
+    scene.reload("job0")
+    scene.transitions.on_transition(TABLE, "s1", "ONLINE", "OFFLINE")
+    scene.properties.index = {"bloomFilterColumns": ["city"]}
+    scene.reload("job1")
+    assert scene.counts("job1") == (3, 2, 0) and scene.status("job1")["finishTimeMs"] is None
+    scene.transitions.on_transition(TABLE, "s1", "OFFLINE", "ONLINE")
+    assert scene.counts("job1") == (3, 3, 0) and scene.status("job1")["finishTimeMs"] > 0
+    assert not form_among(scene.kinds("s1", "city"), "inverted"), "also what is not wanted any more is gone"
+    scene.properties.index = {}
+    scene.transitions.on_transition(TABLE, "s1", "ONLINE", "OFFLINE")
+    scene.transitions.on_transition(TABLE, "s1", "OFFLINE", "ONLINE")
+    assert layout.BLOOM in scene.kinds("s1", "city"), "no job waits: a load only adds"
+
+
+def test_segments_that_cannot_be_loaded_or_are_not_here_are_failures_with_their_reason(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, 2)
+    scene.transitions.on_transition(TABLE, "s1", "ONLINE", "OFFLINE")
+    scene.properties.crcs["s1"] += 1  # neither here nor to be had: the scene has no fetcher that works
+    scene.transitions._store._fetcher = cast(Any, SimpleNamespace(fetch=failing_fetch))  # type: ignore[attr-defined]
+    with pytest.raises(DataError):
+        scene.transitions.on_transition(TABLE, "s1", "OFFLINE", "ONLINE")
+    scene.reload("job1")
+    assert scene.counts("job1") == (2, 1, 1)
+    assert "no such archive" in scene.status("job1")["failedSegments"]["s1"]["errorMessage"]
+    scene.reload("job2", "elsewhere")
+    assert scene.status("job2")["failedSegments"]["elsewhere"]["errorMessage"] == "this server does not serve it"
+
+
+def failing_fetch(url: str, target: Path) -> None:
+    raise DataError("no such archive")
+
+
+def test_a_job_that_is_told_twice_is_done_once_and_dropped_segments_are_not_waited_for(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, 2)
+    scene.assigned = ["s0", "s1", "s2", "s3"]
+    scene.reload("job1")
+    assert scene.counts("job1") == (4, 2, 0)
+    held = scene.registry.segments(TABLE)
+    scene.assigned = ["s0", "s1", "s2"]
+    scene.reload("job1")
+    assert scene.registry.segments(TABLE) == held and scene.counts("job1") == (3, 2, 0)
+    scene.transitions.on_transition(TABLE, "s2", "OFFLINE", "DROPPED")
+    assert scene.counts("job1") == (2, 2, 0) and scene.status("job1")["finishTimeMs"] > 0
+
+
+def test_a_job_that_was_finished_before_a_restart_is_not_done_again(tmp_path: Path) -> None:
+    file = tmp_path / "finished"
+    first = ReloadJobs(SystemClock(), file)
+    first.begin("done", TABLE, "", ["s0"])
+    first.begin("half", TABLE, "", ["s0", "s1"])
+    first.done(TABLE, "s0", first.mark(), "nothing to do")
+    again = ReloadJobs(SystemClock(), file)
+    again.done(TABLE, "s0", again.mark(), "nothing to do")  # its load
+    assert again.is_finished("done", TABLE, "") and not again.is_finished("half", TABLE, "")
+    status = again.status("done", TABLE, ["s0"])
+    assert status is not None and status["successCount"] == 1
+    again.expect("half", TABLE, "", ["s0", "s1"])
+    status = again.status("half", TABLE, ["s0", "s1"])
+    assert status is not None and (status["totalSegmentCount"], status["successCount"]) == (2, 0), "a load before it is no proof"
+    for name in ("s0", "s1"):
+        again.done(TABLE, name, again.mark(), "nothing to do")
+    assert ReloadJobs(SystemClock(), file).is_finished("half", TABLE, "")
+
+
+def test_many_jobs_are_done_at_once(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, 2)
+    for number in range(5):
+        scene.jobs.expect(f"job{number}", TABLE, "", ["s0", "s1"])
+    opened: list[str] = []
+    whole = scene.transitions._open
+    scene.transitions._open = lambda table, name, **how: opened.append(name) or whole(table, name, **how)  # type: ignore[method-assign,func-returns-value]
+    for number in range(5):
+        scene.reload(f"job{number}")
+    assert sorted(opened) == ["s0", "s1"] and all(scene.counts(f"job{number}") == (2, 2, 0) for number in range(5))
+
+
+def test_one_segment_is_worked_on_by_one_thread_at_a_time() -> None:
+    locks, inside, most, errors = SegmentLocks(), [0], [0], []
+    turns = threading.Barrier(8)
+
+    def work(number: int) -> None:
+        turns.wait(10)
+        for _ in range(200):
+            with locks.hold(TABLE, "s0"):
+                inside[0] += 1
+                most[0] = max(most[0], inside[0])
+                if inside[0] != 1:
+                    errors.append(number)
+                inside[0] -= 1
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert not errors and most[0] == 1 and not locks._held, "and nothing is kept"
+
+
 def test_old_jobs_are_forgotten() -> None:
     jobs = ReloadJobs(SystemClock())
     for number in range(JOBS_KEPT_MAX + 5):
-        jobs.begin(f"j{number}", TABLE, 1)
-    assert jobs.find("j4") is None and jobs.find("j5") is not None
+        jobs.begin(f"j{number}", TABLE, "", ["s0"])
+    assert jobs.status("j4", TABLE, ["s0"]) is None and jobs.status("j5", TABLE, ["s0"]) is not None
+    assert jobs.status("j5", "other_OFFLINE", ["s0"]) is None

@@ -10,7 +10,7 @@ import pytest
 
 from pinotpy.clock import SystemClock
 from pinotpy.errors import NotFoundError, RemoteError, SegmentCorruptError
-from pinotpy.server.index_upkeep import ReloadJobs
+from pinotpy.server.reload_jobs import ReloadJobs
 from pinotpy.server.transitions import SegmentTransitions
 
 
@@ -58,14 +58,20 @@ class _Metrics:
 
 
 class _NoUpkeep:
-    def apply_or_leave(self, table: str, segment: Any) -> Any:
-        return segment
+    def apply(self, table: str, segment: Any, *, drop: bool) -> tuple[Any, str]:
+        return segment, "nothing to do"
 
 
 def _online(store: _Store, properties: _Properties) -> _Registry:
     registry = _Registry()
     transitions = SegmentTransitions(
-        cast(Any, registry), cast(Any, store), cast(Any, properties), cast(Any, _Metrics()), cast(Any, _NoUpkeep()), ReloadJobs(SystemClock())
+        cast(Any, registry),
+        cast(Any, store),
+        cast(Any, properties),
+        cast(Any, _Metrics()),
+        cast(Any, _NoUpkeep()),
+        ReloadJobs(SystemClock()),
+        lambda _: (),
     )
     transitions.on_transition("t_OFFLINE", "t_0", "OFFLINE", "ONLINE")
     return registry

@@ -1,4 +1,4 @@
-"""REST of segments: lists, records, downloads, reloads, resets, deletes."""
+"""REST of segments: lists, records, downloads, resets, deletes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import orjson
 from fastapi import Query
 from fastapi.responses import StreamingResponse
 
-from pinotpy.controller import deletion, reload, reset
+from pinotpy.controller import deletion, reset
 from pinotpy.controller.api.answers import java_list, success, table_type_of
 from pinotpy.controller.api.bodies import RawBody
 from pinotpy.controller.catalog import states_by_server
@@ -48,7 +48,7 @@ def segment_routes(controller: Controller) -> Routes:
         excludeReplacedSegments: bool = Query(False, description="Accepted: there are no replaced segments that are still listed."),
     ) -> list[dict[str, list[str]]]:
         answer = []
-        for half in _halves(controller, tableName, type):
+        for half in halves_asked(controller, tableName, type):
             names = catalog.segment_names(half)
             if startTimestamp is not None or endTimestamp is not None:
                 names = _within(controller, half, names, startTimestamp, endTimestamp, exclude_overlapping=excludeOverlapping)
@@ -58,7 +58,7 @@ def segment_routes(controller: Controller) -> Routes:
     @routes.get("/segments/{tableName}/servers", Action.READ, table("tableName"), summary="Which server should hold which segments")
     def servers(tableName: str, type: str | None = TYPE, verbose: bool = Query(True, description="false: counts only.")) -> list[dict[str, Any]]:
         answer = []
-        for half in _halves(controller, tableName, type):
+        for half in halves_asked(controller, tableName, type):
             by_server = states_by_server(catalog.ideal_state(half) or {})
             entry: dict[str, Any] = {"tableName": half}
             if verbose:
@@ -78,7 +78,7 @@ def segment_routes(controller: Controller) -> Routes:
     @routes.get("/segments/{tableName}/zkmetadata", Action.READ, table("tableName"), summary="Record of each segment, as it lies in the cluster")
     def zk_metadata(tableName: str, type: str | None = TYPE) -> dict[str, dict[str, str]]:
         answer: dict[str, dict[str, str]] = {}
-        for half in _halves(controller, tableName, type):
+        for half in halves_asked(controller, tableName, type):
             records = catalog.segments(half, catalog.segment_names(half))
             answer |= {name: segment.to_record().simple_fields for name, segment in sorted(records.items())}
         return answer
@@ -106,28 +106,15 @@ def segment_routes(controller: Controller) -> Routes:
             return StreamingResponse(_chunks(file), media_type="application/octet-stream", headers=headers)
         raise NotFoundError(f"Segment {segmentName[:400]} or table {tableName[:200]} not found")
 
-    @routes.post("/segments/{tableName}/reload", Action.WRITE, table("tableName"), summary="Servers reload all segments of a table")
-    def reload_all(tableName: str, type: str | None = TYPE, forceDownload: bool = Query(False, description="true: fetch the files again.")) -> dict[str, Any]:
-        jobs = {half: reload.reload_table(controller, half, force_download=forceDownload) for half in _halves(controller, tableName, type)}
-        shown = {half: {"reloadJobId": job.job_id, "numMessagesSent": str(job.num_messages)} for half, job in jobs.items()}
-        # As Pinot: a JSON text inside of the status text. There is no job to ask about later, so reloadJobMetaZKStorageStatus is left out.
-        return success(orjson.dumps(shown).decode())
-
-    @routes.post("/segments/{tableName}/{segmentName}/reload", Action.WRITE, table("tableName"), summary="Servers reload one segment")
-    def reload_one(tableName: str, segmentName: str, forceDownload: bool = Query(False, description="true: fetch the file again.")) -> dict[str, Any]:
-        half = _half_with_segment(controller, tableName, segmentName)
-        job = reload.reload_segment(controller, half, segmentName, force_download=forceDownload)
-        return success(f"Submitted reload job id: {job.job_id}, sent {job.num_messages} reload messages.")
-
     @routes.post("/segments/{tableName}/reset", Action.WRITE, table("tableName"), summary="Replicas in ERROR try again, of all segments of a table")
     def reset_all(tableName: str, type: str | None = TYPE) -> dict[str, Any]:
-        halves = _halves(controller, tableName, type)
+        halves = halves_asked(controller, tableName, type)
         asked = sum(reset.reset_segments(controller, half) for half in halves)
         return success(f"Successfully reset {asked} replicas of table: {', '.join(halves)}")
 
     @routes.post("/segments/{tableName}/{segmentName}/reset", Action.WRITE, table("tableName"), summary="Replicas of a segment in ERROR try again")
     def reset_one(tableName: str, segmentName: str) -> dict[str, Any]:
-        half = _half_with_segment(controller, tableName, segmentName)
+        half = half_with_segment(controller, tableName, segmentName)
         asked = reset.reset_segments(controller, half, segmentName)
         return success(f"Successfully reset {asked} replicas of segment: {segmentName} of table: {half}")
 
@@ -170,7 +157,7 @@ def segment_routes(controller: Controller) -> Routes:
     return routes
 
 
-def _halves(controller: Controller, name: str, type_text: str | None) -> list[str]:
+def halves_asked(controller: Controller, name: str, type_text: str | None) -> list[str]:
     """The halves that exist, with the refusals of Pinot 1.5.1."""
     table_type = table_type_of(type_text)
     suffix = split_table_name(name)[1]
@@ -196,8 +183,9 @@ def _half_of_segment(controller: Controller, name: str, segment: str) -> str:
     return (by_name or halves)[0]
 
 
-def _half_with_segment(controller: Controller, name: str, segment: str) -> str:
-    halves = _halves(controller, name, None)
+def half_with_segment(controller: Controller, name: str, segment: str) -> str:
+    """The half whose ideal state has a segment. Raises NotFoundError."""
+    halves = halves_asked(controller, name, None)
     for half in halves:
         if segment in (controller.catalog.ideal_state(half) or {}):
             return half

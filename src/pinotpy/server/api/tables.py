@@ -8,13 +8,16 @@ from fastapi import Query
 
 from pinotpy.errors import NotFoundError
 from pinotpy.segment.immutable import ImmutableSegment
-from pinotpy.server.index_upkeep import ReloadJobs
+from pinotpy.server.index_upkeep import IndexUpkeep
+from pinotpy.server.reload_jobs import ReloadJobs
 from pinotpy.server.tables.registry import SegmentRegistry
 from pinotpy.server.tables.store import SegmentStore
 from pinotpy.service.routes import CLUSTER, Action, Routes, table
 
+NEEDED_SHOWN_MAX = 100
 
-def routes(registry: SegmentRegistry, store: SegmentStore, jobs: ReloadJobs) -> Routes:
+
+def routes(registry: SegmentRegistry, store: SegmentStore, jobs: ReloadJobs, upkeep: IndexUpkeep) -> Routes:
     """The admin routes over the server's segments."""
     declared = Routes("Tables")
 
@@ -64,10 +67,15 @@ def routes(registry: SegmentRegistry, store: SegmentStore, jobs: ReloadJobs) -> 
 
     @declared.get("/tables/{tableName}/reloads/{jobId}", Action.READ, table("tableName"), summary="How far a reload is on this server")
     def reload_job(tableName: str, jobId: str) -> dict[str, Any]:
-        job = jobs.find(jobId)
-        if job is None or job.table != tableName:
+        status = jobs.status(jobId, tableName, registry.segments(tableName))
+        if status is None:
             raise NotFoundError(f"this server knows no reload '{jobId[:100]}' of table '{tableName[:200]}'", table=tableName)
-        return job.as_json()
+        return status
+
+    @declared.get("/tables/{tableName}/segments/needReload", Action.READ, table("tableName"), summary="Whether a reload would change segments, and what")
+    def need_reload(tableName: str) -> dict[str, Any]:
+        needed = upkeep.needed(tableName, registry.segments(tableName).values())
+        return {"needReload": bool(needed), "segments": {name: needed[name] for name in sorted(needed)[:NEEDED_SHOWN_MAX]}}
 
     return declared
 

@@ -106,6 +106,11 @@ class SegmentRegistry:
         with self._lock:
             return dict(self._tables.get(table, {}))
 
+    def segment(self, table: str, name: str) -> ImmutableSegment | None:
+        """One segment; None: it is not here."""
+        with self._lock:
+            return self._tables.get(table, {}).get(name)
+
     def num_docs(self, table: str, names: Sequence[str]) -> int:
         """Docs of the named segments that are here."""
         with self._lock:
