@@ -49,8 +49,8 @@ from pinotpy.kernels.abi import (
     register_u32,
     words,
 )
-from pinotpy.kernels.byte_words import load_byte, load_word, tail_word
 from pinotpy.kernels.memory import V_ADDRESS, V_CAPACITY, V_USED, reserve, reserve_zeroed
+from pinotpy.kernels.murmur import hash_doubles, hash_floats, hash_longs, hash_texts_of_docs
 from pinotpy.kernels.pairs import ENTRY_WORDS, ROW_SHIFT
 from pinotpy.kernels.result_context import (
     D_ARENA,
@@ -71,7 +71,6 @@ from pinotpy.kernels.result_context import (
 from pinotpy.kernels.views import view_f32, view_f64, view_i32, view_i64, view_u8, view_u32
 
 RANK_BITS: Final = 5
-_M: Final = np.uint32(0x5BD1E995)
 
 
 @njit(nogil=True, inline="always")
@@ -84,86 +83,13 @@ def _row_words(log2m: int) -> Any:
     return max(1, (1 << log2m) >> 3)
 
 
-# --- hashes ----------------------------------------------------------------------------------------------------------
-
-
-@inner
-def _mixed(word: Any) -> Any:
-    word = uint32(word * _M)
-    return uint32((word ^ (word >> uint32(24))) * _M)
-
-
-@inner
-def _finished(value: Any) -> Any:
-    value = uint32((value ^ (value >> uint32(13))) * _M)
-    return uint32(value ^ (value >> uint32(15)))
-
-
-@inner
-def _hash_word(word: Any) -> Any:
-    low, high = _mixed(uint32(word)), _mixed(uint32(word >> uint64(32)))
-    return _finished(uint32(uint32(low * _M) ^ high))
-
-
-@inner
-def _hash_longs(out: Any, values: Any) -> None:
-    for i in range(len(out)):
-        out[i] = _hash_word(uint64(values[i]))
-
-
-@inner
-def _hash_doubles(out: Any, values: Any) -> None:
-    for i in range(len(out)):
-        value = np.float64(np.nan) if np.isnan(values[i]) else values[i] + 0.0
-        out[i] = _hash_word(np.float64(value).view(np.uint64))
-
-
-@inner
-def _hash_floats(out: Any, values: Any) -> None:
-    for i in range(len(out)):
-        value = np.float32(np.nan) if np.isnan(values[i]) else np.float32(values[i] + 0.0)
-        # The 32 bits, with their sign.
-        out[i] = _hash_word(uint64(np.int64(np.float32(value).view(np.int32))))
+# --- entries ---------------------------------------------------------------------------------------------------------
 
 
 @inner
 def _gather(out: Any, hashes: Any, ids: Any) -> None:
     for i in range(len(out)):
         out[i] = hashes[ids[i]]
-
-
-@inner
-def _hash_text(address: int, length: int) -> Any:
-    """The hash of a byte string. The bytes of an incomplete last word count from the end and with their sign."""
-    value = uint32(np.int64(length) ^ np.int64(-1))
-    at, full = 0, length & ~3
-    while at + 8 <= full:
-        word = load_word(address + at)
-        value = uint32(uint32(value * _M) ^ _mixed(uint32(word)))
-        value = uint32(uint32(value * _M) ^ _mixed(uint32(word >> uint64(32))))
-        at += 8
-    if at < full:
-        value = uint32(uint32(value * _M) ^ _mixed(uint32(tail_word(address + at, 4))))
-    left = length & 3
-    for distance in range(left, 0, -1):
-        value = uint32(value ^ uint32(np.int64(np.int8(load_byte(address + length - distance))) << np.int64(8 * (distance - 1))))
-    if left > 0:
-        value = uint32(value * _M)
-    return _finished(value)
-
-
-@njit(cache=True, nogil=True)
-def hash_texts(offsets: Any, data: Any, out: Any) -> None:
-    """out (uint32) = the hashes of byte strings: int32 or int64 offsets[n + 1] into uint8 data."""
-    for i in range(len(out)):
-        out[i] = _hash_text(data.ctypes.data + int(offsets[i]), int(offsets[i + 1]) - int(offsets[i]))
-
-
-@inner
-def _hash_texts_of_docs(out: Any, data: int, starts: Any, docs: Any) -> None:
-    for i in range(len(out)):
-        doc = uint64(docs[i])
-        out[i] = _hash_text(data + starts[doc], starts[doc + uint64(1)] - starts[doc])
 
 
 @inner
@@ -181,7 +107,17 @@ def _entries(out: Any, hashes: Any, log2m: Any) -> None:
 
 
 @inner
+def _raise_single(registers: Any, entries: Any) -> None:
+    for i in range(len(entries)):
+        at = uint64(entries[i] >> uint32(RANK_BITS))
+        registers[at] = max(registers[at], np.uint8(entries[i] & uint32((1 << RANK_BITS) - 1)))
+
+
+@inner
 def _raise(registers: Any, log2m: Any, groups: Any, single: bool, entries: Any, skip: Any, flagged: bool) -> None:
+    if single and not flagged:
+        _raise_single(registers, entries)
+        return
     for i in range(len(entries)):
         if flagged and skip[i] != 0:
             continue
@@ -219,13 +155,6 @@ def _update(state: Any, args: Any, hashes: Any, entries: Any) -> Any:
     return code
 
 
-@inner
-def _raise_single(registers: Any, entries: Any) -> None:
-    for i in range(len(entries)):
-        at = uint64(entries[i] >> uint32(RANK_BITS))
-        registers[at] = max(registers[at], np.uint8(entries[i] & uint32((1 << RANK_BITS) - 1)))
-
-
 @njit(cache=True, nogil=True)
 def registers_of_dictionary(meta: Any, registers: Any) -> None:
     """Bring the values of a dictionary of numbers into uint8 registers[2^log2m].
@@ -242,13 +171,13 @@ def registers_of_dictionary(meta: Any, registers: Any) -> None:
         n = min(BLOCK, count - first)
         own = hashes[:n]
         if stored == T_INT:
-            _hash_longs(own, view_i32(data + first * 4, n))
+            hash_longs(own, view_i32(data + first * 4, n))
         elif stored == T_LONG:
-            _hash_longs(own, view_i64(data + first * 8, n))
+            hash_longs(own, view_i64(data + first * 8, n))
         elif stored == T_FLOAT:
-            _hash_floats(own, view_f32(data + first * 4, n))
+            hash_floats(own, view_f32(data + first * 4, n))
         else:
-            _hash_doubles(own, view_f64(data + first * 8, n))
+            hash_doubles(own, view_f64(data + first * 8, n))
         _entries(entries[:n], own, log2m)
         _raise_single(registers, entries[:n])
 
@@ -292,7 +221,7 @@ def add_hashed_longs(state_address: int, args_address: int) -> Any:
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
     n = state[S_SELECTED]
     hashes, entries = view_u32(state[S_SCRATCH], n), view_u32(state[S_SCRATCH] + BLOCK * 4, n)
-    _hash_longs(hashes, register_i64(state, args[A0 + 1])[:n])
+    hash_longs(hashes, register_i64(state, args[A0 + 1])[:n])
     return _update(state, args, hashes, entries)
 
 
@@ -304,9 +233,9 @@ def add_hashed_doubles(state_address: int, args_address: int) -> Any:
     hashes, entries = view_u32(state[S_SCRATCH], n), view_u32(state[S_SCRATCH] + BLOCK * 4, n)
     values = register_f64(state, args[A0 + 1])[:n]
     if args[A0 + 4] != 0:
-        _hash_floats(hashes, values)
+        hash_floats(hashes, values)
     else:
-        _hash_doubles(hashes, values)
+        hash_doubles(hashes, values)
     return _update(state, args, hashes, entries)
 
 
@@ -317,7 +246,7 @@ def add_hashed_texts(state_address: int, args_address: int) -> Any:
     n, meta = state[S_SELECTED], words(args[A0 + 4], META_WORDS)
     hashes, entries = view_u32(state[S_SCRATCH], n), view_u32(state[S_SCRATCH] + BLOCK * 4, n)
     starts = view_i64(meta[M_RAW_OFFSETS], meta[M_NUM_VALUES] + 1)
-    _hash_texts_of_docs(hashes, meta[M_DATA], starts, view_u32(state[S_SELECTION], n))
+    hash_texts_of_docs(hashes, meta[M_DATA], starts, view_u32(state[S_SELECTION], n))
     return _update(state, args, hashes, entries)
 
 
@@ -388,6 +317,5 @@ def warm() -> None:
     """Compile for the argument types that queries use."""
     one: NDArray[np.int64] = np.zeros(1, np.int64)
     merge_registers(np.zeros((1, 2), np.int64), one, np.zeros((1, 8), np.uint8))
-    hash_texts(np.zeros(2, np.int32), np.zeros(1, np.uint8), np.zeros(1, np.uint32))
     registers_of_dictionary(np.zeros(META_WORDS, np.int64), np.zeros(2, np.uint8))
     registers_of_hashes(np.zeros(1, np.uint32), np.zeros(2, np.uint8))

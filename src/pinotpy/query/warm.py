@@ -20,6 +20,7 @@ from pinotpy.kernels import (
     global_ids,
     lasting_groups,
     merge,
+    murmur,
     numbering,
     packing,
     pairs,
@@ -139,6 +140,7 @@ def warm() -> None:
     ranks.warm()
     rank_search.warm()
     value_bits.warm()
+    murmur.warm()
     registers.warm()
     resolve.warm()
     postings.warm()

@@ -15,7 +15,7 @@ from pinotpy.config.table import TableConfig
 from pinotpy.data_types import DataType
 from pinotpy.functions.sketches.hyperloglog import states_of_values
 from pinotpy.functions.sketches.murmur import murmur2_bytes
-from pinotpy.kernels import registers
+from pinotpy.kernels import murmur
 from pinotpy.pql.parser import parse_sql
 from pinotpy.query.compile import compile_query
 from pinotpy.query.context import QueryOptions
@@ -41,8 +41,23 @@ def test_hashes_of_texts_are_those_of_numpy() -> None:
     values = pa.array(texts, pa.binary())
     found = np.empty(len(texts), np.uint32)
     offsets = np.frombuffer(values.buffers()[1], np.int32)[: len(texts) + 1]
-    registers.hash_texts(offsets, np.frombuffer(values.buffers()[2], np.uint8), found)
+    murmur.hash_texts(offsets, np.frombuffer(values.buffers()[2], np.uint8), found)
     assert found.tolist() == murmur2_bytes(values).tolist()
+
+
+@pytest.mark.parametrize("longest", [3, 4, 17, 64, 127, 128, 129, 300])
+@pytest.mark.parametrize("every", [1, 3])
+def test_texts_of_a_raw_column_are_hashed_together_as_each_alone(longest: int, every: int) -> None:
+    rng = np.random.default_rng([longest, every])
+    lengths = rng.integers(0, longest + 1, 1_500)
+    lengths[rng.integers(0, 1_500, 3)] = longest
+    starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    data = rng.integers(0, 256, int(starts[-1]), np.uint8)
+    docs = np.sort(rng.choice(1_500, 1_500 // every, replace=False)).astype(np.uint32)
+    found = np.empty(len(docs), np.uint32)
+    murmur.hash_texts_of_docs(found, data.ctypes.data, starts, docs)
+    texts = pa.array([data[starts[doc] : starts[doc + 1]].tobytes() for doc in docs.tolist()], pa.binary())
+    assert found.tolist() == murmur2_bytes(texts).tolist()
 
 
 @pytest.mark.parametrize("data_type", list(HOSTILE))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from pinotpy.data_types import StoredType
 from pinotpy.functions.spec import RegisterPlan, aggregation_function
-from pinotpy.kernels import abi, pairs, registers
+from pinotpy.kernels import abi, murmur, pairs, registers
 from pinotpy.kernels.memory import V_ADDRESS
 from pinotpy.kernels.result_context import D_ARENA, D_LOG2M, D_REGISTERS, D_TABLE
 from pinotpy.pql.ast import Identifier
@@ -119,7 +119,7 @@ def _hashes(texts: pa.Array) -> NDArray[np.uint32]:
         ends = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
         data = np.frombuffer(body, np.uint8) if body is not None and body.size else np.zeros(1, np.uint8)
         ends.flags.writeable = data.flags.writeable = False  # one type for the kernel, whoever owns the memory
-        registers.hash_texts(ends, data, out)
+        murmur.hash_texts(ends, data, out)
     return out
 
 
