@@ -24,7 +24,7 @@ def sum_plan(argument: Argument, *, sum_fits_long: bool, with_count: bool) -> Pl
     assert data_type is not None
     if data_type is DataType.BIG_DECIMAL:
         return _decimal_plan(with_count)
-    from pinotpy.kernels import updates
+    from pinotpy.kernels import double_sums, updates
 
     def columns(total: pa.Array, seen: Words) -> list[pa.Array]:
         return [total, pa.array(seen)] if with_count else [total]
@@ -42,7 +42,7 @@ def sum_plan(argument: Argument, *, sum_fits_long: bool, with_count: bool) -> Pl
 
     long_rank, wide_rank = (RankKind.LONG_QUOTIENT, RankKind.WIDE_QUOTIENT) if with_count else (RankKind.LONG, RankKind.WIDE)
     if data_type.stored.is_floating:
-        return SlotPlan(_WIDE, (Update(updates.sum_double.address, updates.sum_double_single.address, 0, Values.DOUBLE),), collect_double, wide_rank)
+        return SlotPlan(_WIDE, (Update(double_sums.sum_double.address, double_sums.sum_double_single.address, 0, Values.DOUBLE),), collect_double, wide_rank)
     if sum_fits_long:
         return SlotPlan((Word.ADD,), (Update(updates.sum_long.address, updates.sum_long_single.address, 0, Values.LONG),), collect_long, long_rank)
     return SlotPlan(_WIDE, (Update(updates.sum_wide.address, updates.sum_wide_single.address, 0, Values.LONG),), collect_wide, wide_rank)

@@ -8,14 +8,15 @@ A3 register of flags (u8, 1 = this row does not count) or -1. The `_single` form
     count_values            rows without flag
     sum_long                one word; the caller knows that it cannot overflow (sum of |values| of a unit < 2^63)
     sum_wide                low, high words of a 128-bit sum of i64 values
-    sum_double              low, high words of the main window of an exact sum (exact_sums.py); the rest is spilled
+
+Sums of doubles: double_sums.py.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
-from numba import int64, njit, types, uint64
+from numba import int64, njit, uint64
 
 from pinotpy.kernels.abi import (
     A0,
@@ -30,7 +31,7 @@ from pinotpy.kernels.abi import (
     register_u32,
     words,
 )
-from pinotpy.kernels.exact_sums import is_outside, spill, split_doubles
+from pinotpy.kernels.few_groups import COPIES, FEW, add, add_totals, clear, count, count_unflagged, num_groups, total
 from pinotpy.kernels.memory import V_ADDRESS, V_CAPACITY, reserve_zeroed
 from pinotpy.kernels.result_context import G_CONTROL, G_ROW_WORDS, G_SCRATCH, G_TABLE, SCRATCH_WORDS, context_of, vector_at
 
@@ -41,6 +42,26 @@ _LOW_HALF = (1 << 32) - 1
 def table_of(context: Any) -> Any:
     """The words of all groups' states, row after row."""
     return words(context[G_TABLE + V_ADDRESS], context[G_TABLE + V_CAPACITY])
+
+
+@njit(nogil=True)
+def prepare(context: Any) -> Any:
+    """Make `scratch` and `copies_of` usable; E_OK or E_MEMORY."""
+    return reserve_zeroed(context[G_CONTROL], vector_at(context, G_SCRATCH), SCRATCH_WORDS)
+
+
+@njit(nogil=True, inline="always")
+def scratch(context: Any, part: int) -> Any:
+    """Scratch memory of the update at hand: part 0, 1, 2 or 3 of BLOCK words; part 3 holds the copies of few groups."""
+    return words(context[G_SCRATCH + V_ADDRESS] + part * BLOCK * 8, BLOCK)
+
+
+@njit(nogil=True, inline="always")
+def copies_of(context: Any, most: int) -> Any:
+    """Copies of the words of groups 0 .. most - 1 (few_groups.py), zero."""
+    copies = scratch(context, 3)[: most * COPIES]
+    clear(copies)
+    return copies
 
 
 # --- counts --------------------------------------------------------------------------------------------------------
@@ -58,25 +79,50 @@ def _count_values(table: Any, width: Any, slot: Any, groups: Any, skip: Any) -> 
         table[uint64(groups[i]) * width + slot] += int64(1) - int64(skip[i])
 
 
+@njit(nogil=True)
+def _count(context: Any, slot: Any, groups: Any) -> Any:
+    table, width = table_of(context), uint64(context[G_ROW_WORDS])
+    most = num_groups(groups)
+    if most > FEW:
+        _count_rows(table[slot:], width, groups)
+        return E_OK
+    code = prepare(context)
+    if code == E_OK:
+        copies = copies_of(context, most)
+        count(copies, groups)
+        add_totals(table, width, slot, copies)
+    return code
+
+
+@njit(nogil=True)
+def _count_unflagged(context: Any, slot: Any, groups: Any, skip: Any) -> Any:
+    table, width = table_of(context), uint64(context[G_ROW_WORDS])
+    most = num_groups(groups)
+    if most > FEW:
+        _count_values(table, width, slot, groups, skip)
+        return E_OK
+    code = prepare(context)
+    if code == E_OK:
+        copies = copies_of(context, most)
+        count_unflagged(copies, groups, skip)
+        add_totals(table, width, slot, copies)
+    return code
+
+
 @block_function
 def count_rows(state_address: int, args_address: int) -> Any:
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
-    context = context_of(state)
-    _count_rows(table_of(context), uint64(context[G_ROW_WORDS]), register_u32(state, args[A0])[: state[S_SELECTED]])
-    return E_OK
+    return _count(context_of(state), uint64(0), register_u32(state, args[A0])[: state[S_SELECTED]])
 
 
 @block_function
 def count_values(state_address: int, args_address: int) -> Any:
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
     context, n = context_of(state), state[S_SELECTED]
-    table, width, slot = table_of(context), uint64(context[G_ROW_WORDS]), uint64(args[A0 + 2])
-    groups = register_u32(state, args[A0])[:n]
+    slot, groups = uint64(args[A0 + 2]), register_u32(state, args[A0])[:n]
     if args[A0 + 3] < 0:
-        _count_rows(table[slot:], width, groups)
-    else:
-        _count_values(table, width, slot, groups, register_u8(state, args[A0 + 3])[:n])
-    return E_OK
+        return _count(context, slot, groups)
+    return _count_unflagged(context, slot, groups, register_u8(state, args[A0 + 3])[:n])
 
 
 @block_function
@@ -152,30 +198,32 @@ def _zero_skipped(values: Any, skip: Any, out: Any) -> None:
 
 
 @njit(nogil=True)
-def _counting(state: Any, args: Any, context: Any, n: int) -> Any:
-    # The values as i64 words (doubles as their bits), zero where flagged: for sums a zero adds nothing.
+def counted_values(state: Any, args: Any, context: Any, n: int) -> Any:
+    """The values as i64 words (doubles as their bits), zero where flagged: for sums a zero adds nothing."""
     values = register_i64(state, args[A0 + 1])[:n]
     if args[A0 + 3] < 0:
         return values
-    scratch = words(context[G_SCRATCH + V_ADDRESS] + 2 * BLOCK * 8, BLOCK)[:n]
-    _zero_skipped(values, register_u8(state, args[A0 + 3])[:n], scratch)
-    return scratch
-
-
-@njit(nogil=True)
-def _prepare(context: Any) -> Any:
-    return reserve_zeroed(context[G_CONTROL], vector_at(context, G_SCRATCH), SCRATCH_WORDS)
+    counted = scratch(context, 2)[:n]
+    _zero_skipped(values, register_u8(state, args[A0 + 3])[:n], counted)
+    return counted
 
 
 @block_function
 def sum_long(state_address: int, args_address: int) -> Any:
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
     context, n = context_of(state), state[S_SELECTED]
-    code = _prepare(context)
+    code = prepare(context)
     if code != E_OK:
         return code
-    values = _counting(state, args, context, n)
-    _sum_long(table_of(context), uint64(context[G_ROW_WORDS]), uint64(args[A0 + 2]), register_u32(state, args[A0])[:n], values)
+    values, groups = counted_values(state, args, context, n), register_u32(state, args[A0])[:n]
+    table, width, slot = table_of(context), uint64(context[G_ROW_WORDS]), uint64(args[A0 + 2])
+    most = num_groups(groups)
+    if most > FEW:
+        _sum_long(table, width, slot, groups, values)
+    else:
+        copies = copies_of(context, most)
+        add(copies, groups, values)
+        add_totals(table, width, slot, copies)
     return E_OK
 
 
@@ -191,37 +239,59 @@ def _total(values: Any) -> Any:
 def sum_long_single(state_address: int, args_address: int) -> Any:
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
     context, n = context_of(state), state[S_SELECTED]
-    code = _prepare(context)
+    code = prepare(context)
     if code != E_OK:
         return code
-    table_of(context)[args[A0 + 2]] += _total(_counting(state, args, context, n))
+    table_of(context)[args[A0 + 2]] += _total(counted_values(state, args, context, n))
     return E_OK
 
 
 @njit(nogil=True, inline="always")
-def _add_wide(table: Any, at: Any, low: Any, high: Any) -> None:
+def add_wide(table: Any, at: Any, low: Any, high: Any) -> None:
+    """Add the 128-bit integer (low, high) to the one at word `at`."""
     before = uint64(table[at])
     after = before + uint64(low)
     table[at] = int64(after)
     table[at + uint64(1)] += high + (int64(1) if after < before else int64(0))
 
 
+_SMALL: Final = (1 << 63) // BLOCK
+
+
+@njit(nogil=True)
+def _fits_one_word(values: Any) -> Any:
+    # Whether any sum of a block's values does. The bits that differ from the sign, of all values together.
+    together = int64(0)
+    for i in range(len(values)):
+        together |= values[i] ^ (values[i] >> 63)
+    return together < _SMALL
+
+
 @njit(nogil=True)
 def _sum_wide(table: Any, width: Any, slot: Any, groups: Any, values: Any) -> None:
     for i in range(len(groups)):
         v = values[i]
-        _add_wide(table, uint64(groups[i]) * width + slot, v, v >> 63)
+        add_wide(table, uint64(groups[i]) * width + slot, v, v >> 63)
 
 
 @block_function
 def sum_wide(state_address: int, args_address: int) -> Any:
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
     context, n = context_of(state), state[S_SELECTED]
-    code = _prepare(context)
+    code = prepare(context)
     if code != E_OK:
         return code
-    values = _counting(state, args, context, n)
-    _sum_wide(table_of(context), uint64(context[G_ROW_WORDS]), uint64(args[A0 + 2]), register_u32(state, args[A0])[:n], values)
+    values, groups = counted_values(state, args, context, n), register_u32(state, args[A0])[:n]
+    table, width, slot = table_of(context), uint64(context[G_ROW_WORDS]), uint64(args[A0 + 2])
+    most = num_groups(groups)
+    if most > FEW or not _fits_one_word(values):
+        _sum_wide(table, width, slot, groups, values)
+    else:
+        copies = copies_of(context, most)
+        add(copies, groups, values)
+        for group in range(most):
+            added = total(copies, group)
+            add_wide(table, uint64(group) * width + slot, added, added >> 63)
     return E_OK
 
 
@@ -235,82 +305,19 @@ def _halves(values: Any) -> Any:
 
 
 @njit(nogil=True)
-def _add_halves(table: Any, at: Any, low: Any, high: Any) -> None:
+def add_halves(table: Any, at: Any, low: Any, high: Any) -> None:
     # low + high * 2^32, both far from overflow
-    _add_wide(table, at, high << 32, high >> 32)
-    _add_wide(table, at, low, low >> 63)
+    add_wide(table, at, high << 32, high >> 32)
+    add_wide(table, at, low, low >> 63)
 
 
 @block_function
 def sum_wide_single(state_address: int, args_address: int) -> Any:
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
     context, n = context_of(state), state[S_SELECTED]
-    code = _prepare(context)
+    code = prepare(context)
     if code != E_OK:
         return code
-    low, high = _halves(_counting(state, args, context, n))
-    _add_halves(table_of(context), uint64(args[A0 + 2]), low, high)
+    low, high = _halves(counted_values(state, args, context, n))
+    add_halves(table_of(context), uint64(args[A0 + 2]), low, high)
     return E_OK
-
-
-# --- sums of doubles -----------------------------------------------------------------------------------------------
-
-
-@njit(nogil=True)
-def _sum_parts(table: Any, width: Any, slot: Any, groups: Any, low: Any, high: Any) -> None:
-    for i in range(len(groups)):
-        _add_wide(table, uint64(groups[i]) * width + slot, low[i], high[i])
-
-
-@njit(nogil=True)
-def _spill_outside(context: Any, slot: int, groups: Any, bits: Any, single: bool) -> Any:
-    for i in range(len(bits)):
-        if is_outside(bits[i]):
-            code = spill(context, 0 if single else int64(groups[i]), slot, bits[i])
-            if code != E_OK:
-                return code
-    return E_OK
-
-
-@block_function
-def sum_double(state_address: int, args_address: int) -> Any:
-    state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
-    context, n = context_of(state), state[S_SELECTED]
-    code = _prepare(context)
-    if code != E_OK:
-        return code
-    bits = _counting(state, args, context, n).view(types.uint64)
-    low = words(context[G_SCRATCH + V_ADDRESS], BLOCK)[:n]
-    high = words(context[G_SCRATCH + V_ADDRESS] + BLOCK * 8, BLOCK)[:n]
-    outside = split_doubles(bits, low, high)
-    groups = register_u32(state, args[A0])[:n]
-    _sum_parts(table_of(context), uint64(context[G_ROW_WORDS]), uint64(args[A0 + 2]), groups, low, high)
-    return _spill_outside(context, args[A0 + 2], groups, bits, False) if outside != 0 else E_OK
-
-
-@njit(nogil=True)
-def _totals(low: Any, high: Any) -> Any:
-    bottom = middle = top = int64(0)
-    for i in range(len(low)):
-        bottom += low[i] & _LOW_HALF
-        middle += int64(uint64(low[i]) >> uint64(32))
-        top += high[i]
-    return bottom, middle, top
-
-
-@block_function
-def sum_double_single(state_address: int, args_address: int) -> Any:
-    state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
-    context, n = context_of(state), state[S_SELECTED]
-    code = _prepare(context)
-    if code != E_OK:
-        return code
-    bits = _counting(state, args, context, n).view(types.uint64)
-    low = words(context[G_SCRATCH + V_ADDRESS], BLOCK)[:n]
-    high = words(context[G_SCRATCH + V_ADDRESS] + BLOCK * 8, BLOCK)[:n]
-    outside = split_doubles(bits, low, high)
-    bottom, middle, top = _totals(low, high)
-    table, slot = table_of(context), uint64(args[A0 + 2])
-    _add_halves(table, slot, bottom, middle)
-    table[slot + uint64(1)] += top
-    return _spill_outside(context, args[A0 + 2], register_u32(state, 0)[:n], bits, True) if outside != 0 else E_OK
