@@ -33,10 +33,8 @@ REASONS: Final[dict[str, str]] = {
         ),
         _FIXED,
     ),
-    **dict.fromkeys(("q09a_distinct", "distinct"), _MERGED),
+    "distinct": _MERGED,
     "thousand_users": "a thousand literals are parsed and looked up in the dictionary of every segment; the scan itself is a few milliseconds",
     "arithmetic_filter": "an expression is one instruction after the other over blocks: 13.8 ms of one thread where reading its columns takes about 9",
-    "raw_equal": "the length of every text is compared first: the 160 MB of offsets are read",
-    "raw_distinct_estimated": "every text is hashed where it lies with the reference's hash, so that registers are the same as of a dictionary",
     "arithmetic_sum": "sums of doubles are exact, the same bits for any order of segments, which costs more than adding",
 }

@@ -40,6 +40,7 @@ from pinotpy.kernels.automaton import accepts
 from pinotpy.kernels.byte_words import find_bytes, fold_word, has_high_bytes, load_byte, load_word, same_bytes, same_folded, trailing_zeros
 from pinotpy.kernels.legs import A_META, A_TEST
 from pinotpy.kernels.masks import SCRATCH_MASK
+from pinotpy.kernels.text_blooms import may_hold
 from pinotpy.kernels.views import mv_offsets, view_i64, view_u8, view_u32
 
 # What LIKENESS tests.
@@ -65,6 +66,7 @@ W_ENTRIES: Final = 16  # entries of the table
 W_LEADS: Final = 17  # 1: every match begins with the needle
 W_OFTEN: Final = 18  # 1: so many texts have the needle that each is tested without it
 W_TEST: Final = 19  # EQUALITY, LIKENESS or MATCHING
+W_HASH: Final = 20  # of the needle, where filters say which blocks may have it (text_blooms.py)
 SEARCH_WORDS: Final = 24
 
 EQUALITY: Final = 0  # the text is the needle
@@ -343,7 +345,7 @@ def _search(find: Any, data: int, starts: Any, first: int, out: Any) -> None:
 
 @block_function
 def var_search(state_address: int, args_address: int) -> Any:
-    """Raw bytes pass the search whose words are at A6."""
+    """Raw bytes pass the search whose words are at A6. A7: address of filters of the blocks' texts, or 0."""
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
     meta = words(args[A_META], META_WORDS)
     find = words(args[A_TEST], SEARCH_WORDS)
@@ -351,7 +353,11 @@ def var_search(state_address: int, args_address: int) -> Any:
     out = mask_register(state, SCRATCH_MASK)
     starts, data = view_i64(meta[M_RAW_OFFSETS], meta[M_NUM_VALUES] + 1), meta[M_DATA]
     if count < 0:
-        _search(find, data, starts, state[S_BASE], out[:n])
+        base, filters = state[S_BASE], args[A_TEST + 1]
+        if filters != 0 and not may_hold(filters, base, base + n, uint64(find[W_HASH])):
+            out[:n] = 0
+        else:
+            _search(find, data, starts, base, out[:n])
         return E_OK
     positions, docs = view_u32(state[S_SCRATCH], count), view_u32(state[S_SCRATCH] + BLOCK * 4, count)
     if meta[M_MV_OFFSETS] == 0:

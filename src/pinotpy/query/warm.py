@@ -29,6 +29,7 @@ from pinotpy.kernels import (
     ranks,
     registers,
     resolve,
+    text_blooms,
     text_numbers,
     text_parts,
     text_search,
@@ -132,6 +133,7 @@ def warm() -> None:
     _warm_unpacking()
     numbering.warm()
     text_numbers.warm()
+    text_blooms.warm()
     text_search.warm()
     text_parts.warm()
     merge.warm()

@@ -21,6 +21,7 @@ from pinotpy.query.control import QueryControl
 from pinotpy.query.filter.json_match import matching_docs as json_matches
 from pinotpy.query.filter.json_query import parse_json_query
 from pinotpy.query.filter.pruning import BY_MIN_MAX, NOT_PRUNED, excluded_by
+from pinotpy.query.filter.text_blooms import text_blooms
 from pinotpy.query.filter.text_match import matching_docs
 from pinotpy.query.filter.text_needle import TextNeedle, equality, needle_of, text_sample
 from pinotpy.query.filter.texts import dictionary_matches, raw_matches
@@ -210,7 +211,7 @@ def resolve_leg(leg: Leg, metas: ColumnMetas, control: QueryControl, *, null_han
         if excluding:
             resolved.rule[:] = excluded_by(leg.test, leg.column, metas)
         if isinstance(leg.test, (FixedRange, VarRange)):
-            _as_range(resolved, metas, rows)
+            _as_range(resolved, metas, rows, control)
         else:
             _as_other(resolved, metas, rows, control)
         if not rows.single_value:
@@ -234,7 +235,7 @@ def _rules(resolved: ResolvedLeg) -> None:
     np.not_equal(rule, NOT_PRUNED, out=prune)
 
 
-def _as_range(resolved: ResolvedLeg, metas: ColumnMetas, rows: ColumnRows) -> None:
+def _as_range(resolved: ResolvedLeg, metas: ColumnMetas, rows: ColumnRows, control: QueryControl) -> None:
     """=, comparisons and BETWEEN: all dictionaries, and all raw values of fixed types, in one call."""
     leg, test = resolved.leg, resolved.leg.test
     stored = rows.stored
@@ -261,7 +262,7 @@ def _as_range(resolved: ResolvedLeg, metas: ColumnMetas, rows: ColumnRows) -> No
     if stored is StoredType.VAR and rows.has_raw:
         raw = np.flatnonzero((rows.metas[:, abi.M_CARDINALITY] < 0) & (resolved.mode == LEG_RUN))
         if len(raw):
-            _on_raw_values(resolved, metas, rows.metas, raw)
+            _on_raw_values(resolved, metas, rows.metas, raw, control)
 
 
 def _as_other(resolved: ResolvedLeg, metas: ColumnMetas, rows: ColumnRows, control: QueryControl) -> None:
@@ -273,7 +274,7 @@ def _as_other(resolved: ResolvedLeg, metas: ColumnMetas, rows: ColumnRows, contr
     if len(encoded):
         _on_dictionaries(resolved, metas, words, encoded, control)
     if len(raw):
-        _on_raw_values(resolved, metas, words, raw)
+        _on_raw_values(resolved, metas, words, raw, control)
 
 
 def _in_text_indexes(resolved: ResolvedLeg, metas: ColumnMetas) -> None:
@@ -396,7 +397,7 @@ def _by_runs(resolved: ResolvedLeg, words: Words, encoded: Words, ids: NDArray[n
 # --- raw values -----------------------------------------------------------------------------------------------------
 
 
-def _on_raw_values(resolved: ResolvedLeg, metas: ColumnMetas, words: Words, raw: Words) -> None:
+def _on_raw_values(resolved: ResolvedLeg, metas: ColumnMetas, words: Words, raw: Words, control: QueryControl) -> None:
     test = resolved.leg.test
     resolved.cost = _COST_RAW
     if isinstance(test, FixedMembers):
@@ -408,7 +409,11 @@ def _on_raw_values(resolved: ResolvedLeg, metas: ColumnMetas, words: Words, raw:
     elif isinstance(test, VarRange):
         resolved.cost = _COST_STRINGS
         if test.end == test.low + b"\0":  # the successor of `low`: nothing but it is in between
-            _search(resolved, raw, equality(test.low, text_sample(words[raw[0]])))
+            needle = equality(test.low, text_sample(words[raw[0]]))
+            _search(resolved, raw, needle)
+            if not needle.is_often:
+                resolved.tests[raw, 1], kept = text_blooms(metas.segments, resolved.leg.column, words, raw, control)
+                resolved.keep_alive.append(kept)
         else:
             low, end = _bytes(test.low or b"\0"), _bytes(test.end or b"\0")
             resolved.keep_alive += [low, end]
@@ -424,9 +429,9 @@ def _on_raw_values(resolved: ResolvedLeg, metas: ColumnMetas, words: Words, raw:
         column = metas.column(resolved.leg.column)
         if column.data_type.stored is not StoredType.VAR:
             raise QueryExecutionError(f"a pattern needs text: column '{column.name}' is {column.data_type} without dictionary; cast it to STRING")
-        needle = needle_of(test.pattern, text_sample(words[raw[0]]))
-        if needle is not None:
-            _search(resolved, raw, needle)
+        found = needle_of(test.pattern, text_sample(words[raw[0]]))
+        if found is not None:
+            _search(resolved, raw, found)
         else:
             resolved.computed[raw] = True
             resolved.function[raw], resolved.flags[raw] = filters.doc_flags.address, abi.I_LEG

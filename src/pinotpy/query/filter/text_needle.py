@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from pinotpy.functions.patterns import Pieces, TextPattern
 from pinotpy.kernels import abi
 from pinotpy.kernels import text_search as kernels
+from pinotpy.kernels.text_blooms import hash_text
 from pinotpy.query.filter.automaton import Automaton, automaton_of
 
 # Rare bytes are sought in so many bytes of a piece, and no more of it are looked for.
@@ -30,6 +31,11 @@ class TextNeedle:
     @property
     def address(self) -> int:
         return int(self.words.ctypes.data)
+
+    @property
+    def is_often(self) -> bool:
+        """So many texts have the needle that each is tested."""
+        return bool(self.words[kernels.W_OFTEN])
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +73,7 @@ def equality(value: bytes, sample: TextSample) -> TextNeedle:
     words = np.zeros(kernels.SEARCH_WORDS, np.int64)
     kept = _enter_needle(words, value, _rarest(value[:_NEEDLE_MAX], _counts(sample.data)))
     words[kernels.W_TEST], words[kernels.W_FIXED] = kernels.EQUALITY, 1
+    words[kernels.W_HASH] = hash_text(kept.ctypes.data, len(value))
     words[kernels.W_OFTEN] = int(_is_often(sample.data.count(value[:_NEEDLE_MAX]), sample))
     return TextNeedle(words, [kept])
 
