@@ -67,7 +67,7 @@ def may_hold(filters: int, low: int, high: int, hashed: Any) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def hash_text(data: int, size: int) -> int:
+def hash_text(data: int, size: int) -> Any:
     """The hash of the text at an address, as its 64 bits."""
     return np.int64(hash_bytes(data, size))
 
