@@ -8,39 +8,35 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import itertools
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
-from pinotpy.broker.admission import Admission
-from pinotpy.broker.catalog import Catalog, Half, Target
-from pinotpy.broker.metrics import BrokerMetrics
-from pinotpy.broker.plan_cache import Asked, Plan, PlanCache, TemplateCache
-from pinotpy.broker.scatter import Gathered, scatter
-from pinotpy.clock import Clock
+from pinotpy.broker.gathering import gather
+from pinotpy.broker.parts import Broker, BrokerLimits, Question, SendToServer
+from pinotpy.broker.plan_cache import Asked, Plan
+from pinotpy.broker.scatter import Gathered
 from pinotpy.config.schema import Schema
-from pinotpy.errors import MemoryLimitError, ParseError, PinotError, QueryTimeoutError
+from pinotpy.errors import ParseError, PinotError, QueryTimeoutError
 from pinotpy.pql.ast import Dialect, Statement
 from pinotpy.pql.parser import parse_pql, parse_sql
 from pinotpy.query.combine import merge_partials
 from pinotpy.query.compile import compile_query, compile_without_table
 from pinotpy.query.compile_sql import compile_constants
 from pinotpy.query.context import QueryContext, QueryOptions
-from pinotpy.query.context_codec import encode_context
 from pinotpy.query.explain.answer import explain_constants, explanation
-from pinotpy.query.literals import encode_literals, literals_of
 from pinotpy.query.options import asks_to_explain, query_options
-from pinotpy.query.partial import PartialResult, QueryException, Statistics
+from pinotpy.query.partial import QueryException, Statistics
 from pinotpy.query.reduce import constant_row, reduce_partials
 from pinotpy.query.reduced import ReducedResult
 from pinotpy.query.response import pql as pql_response
 from pinotpy.query.response import sql as sql_response
 from pinotpy.query.response.envelope import Envelope
-from pinotpy.query.rewrite.pin_time import pin_time
-from pinotpy.query.trace import Entry, Laps, trace_text
-from pinotpy.rpc.wire import FLAG_FEW_ROWS, FLAG_TRACE, FLAG_WHOLE, LAST_WORD_S, RequestKind, ServerRequest
+from pinotpy.query.short_answers import shown_shortly
+from pinotpy.query.trace import UNTIMED, Entry, Laps, trace_text
+
+__all__ = ["Broker", "BrokerLimits", "Question", "SendToServer", "answer_query", "parse_key_values"]
 
 log = logging.getLogger(__name__)
 
@@ -48,75 +44,9 @@ log = logging.getLogger(__name__)
 KEEPS_ROWS = frozenset({305, 425, 427})
 INLINE_REDUCE_BYTES_MAX = 64 << 10
 
-# Sends one request to one server and returns its partial result; raises RemoteError at the latest after `timeout_s`.
-SendToServer = Callable[[str, ServerRequest, float], Awaitable[PartialResult]]
-
 # Turns rows into the keys of an answer that hold them, calling the given check all the while.
 ResultKeys = Callable[[QueryContext, ReducedResult, Callable[[], None]], dict[str, Any]]
 
-
-@dataclass(frozen=True, slots=True)
-class BrokerLimits:
-    """timeout_ms: default and ceiling of a query. response_rows_max: LIMIT and TOP above it are refused, or cut to it with
-    limit_override. case_insensitive: whether SQL finds columns without regard to case. memory_max_bytes: of all servers'
-    answers to one query. queries_max run at once, queue_max wait."""
-
-    timeout_ms: int = 10_000
-    response_rows_max: int = 2**31 - 1
-    limit_override: bool = False
-    case_insensitive: bool = True
-    query_text_bytes_max: int = 2 << 20
-    memory_max_bytes: int = 1 << 30
-    queries_max: int = 256
-    queue_max: int = 1_024
-    hedge_after_ms: int = 1_000
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """What a client asked: text, dialect, and the options beside the text as the body has them."""
-
-    text: str
-    dialect: Dialect
-    query_options: str = ""
-    debug_options: str = ""
-    trace: bool = False
-    explain: bool = False
-
-    @property
-    def beside_text(self) -> tuple[str, str, bool, bool]:
-        """All but text and dialect."""
-        return self.query_options, self.debug_options, self.trace, self.explain
-
-
-@dataclass(slots=True)
-class Broker:
-    """The parts that every query needs. `quarantine` maps a server that refused a connection to the time (monotonic ns)
-    until which it is asked last, `heard` a server to when it last answered anything (scatter keeps it)."""
-
-    broker_id: str
-    catalog: Catalog
-    send: SendToServer
-    limits: BrokerLimits
-    clock: Clock
-    metrics: BrokerMetrics
-    numbers: itertools.count[int] = field(default_factory=itertools.count)
-    quarantine: dict[str, int] = field(default_factory=dict)
-    heard: dict[str, float] = field(default_factory=dict)
-    plans: PlanCache = field(default_factory=PlanCache)
-    templates: TemplateCache = field(default_factory=TemplateCache)
-    admission: Admission = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.admission = Admission(running_max=self.limits.queries_max, waiting_max=self.limits.queue_max)
-
-    def num_quarantined(self) -> int:
-        """Servers that are asked last at present."""
-        now_ns = self.clock.monotonic_ns()
-        return sum(until > now_ns for until in list(self.quarantine.values()))
-
-
-QUARANTINE_NS = 2_000_000_000
 # Above these a query is parsed, and its answer reduced and written, on another thread: the event loop serves all clients.
 INLINE_TEXT_CHARACTERS_MAX = 8 << 10
 INLINE_RESULT_CELLS_MAX = 5_000
@@ -149,6 +79,8 @@ async def answer_query(broker: Broker, question: Question, may_read: Callable[[s
         plan = known or await _parse(broker, question)
         statement, options = plan.statement, plan.options
         is_traced = options.trace
+        if not is_traced:
+            laps = UNTIMED
         deadline_ns = start_ns + (options.timeout_ms or broker.limits.timeout_ms) * 1_000_000
         laps.lap("PARSE", cached=known is not None)
         if asked is None or asked.plan is None:
@@ -175,13 +107,13 @@ async def answer_query(broker: Broker, question: Question, may_read: Callable[[s
             try:
                 laps.lap("WAIT")
                 bound = asked if asked is not None and asked.plan is not None else None
-                gathered = await _gather(broker, context, bound, target, number, deadline_ns)
-                laps.lap(
-                    "SCATTER",
-                    servers=len(gathered.asked | gathered.responded | gathered.unreachable),
-                    rowsOut=sum(p.num_rows for _, p in gathered.partials),
-                )
-                result = await _reduce(broker, context, gathered, envelope, laps, deadline_ns)
+                gathered = await gather(broker, context, bound, target, number, deadline_ns)
+                if is_traced:
+                    servers = len(gathered.asked | gathered.responded | gathered.unreachable)
+                    laps.lap("SCATTER", servers=servers, rowsOut=sum(p.num_rows for _, p in gathered.partials))
+                shown = _shown_shortly(broker, plan, context, gathered, envelope, deadline_ns)
+                if shown is None:
+                    result = await _reduce(broker, context, gathered, envelope, laps, deadline_ns)
             finally:
                 broker.admission.leave()
         if context is not None and result is not None:
@@ -261,7 +193,7 @@ async def _show(broker: Broker, result_keys: ResultKeys, context: QueryContext, 
 
     def check() -> None:
         if broker.clock.monotonic_ns() > deadline_ns:
-            raise QueryTimeoutError("the query's time was up while its answer was written: ask for fewer rows or columns, or raise timeoutMs")
+            raise _written_too_late()
 
     if _num_cells(result) <= INLINE_RESULT_CELLS_MAX:
         return result_keys(context, result, check)
@@ -272,83 +204,28 @@ def _num_cells(result: ReducedResult) -> int:
     return result.num_rows * len(result.columns) + sum(len(groups.value.values) * (len(groups.keys) + 1) for groups in result.group_lists)
 
 
-async def _gather(broker: Broker, context: QueryContext, bound: Asked | None, target: Target, number: int, deadline_ns: int) -> Gathered:
-    """Scatter to the servers of every half of the table and collect. `bound`: the query by its template, whose context is given."""
-    excluded = _quarantined(broker)
-    whole = Gathered()
-    received_bytes, allowed_bytes = 0, broker.limits.memory_max_bytes
-    asked: set[str] = set()
-    now_ms = broker.clock.now_ms()
-
-    def left_s() -> float:
-        return (deadline_ns - broker.clock.monotonic_ns()) / 1e9
-
-    for half in target.halves:
-        encoded, literals = _encoded(context, bound, half, now_ms)
-        selection = half.routing.select(number, excluded)
-        # Whoever is asked for all segments gives all of the answer, or none of it (scatter.py).
-        num_segments = sum(map(len, selection.assignment.values())) if len(target.halves) == 1 and not selection.unavailable else 0
-
-        async def ask(
-            server: str,
-            segments: tuple[str, ...],
-            table: str = half.routing.table,
-            encoded: bytes = encoded,
-            literals: bytes | None = literals,
-            num_segments: int = num_segments,
-        ) -> PartialResult:
-            timeout_s = left_s()
-            if timeout_s <= 0:
-                raise QueryTimeoutError("the query's time was up before the servers could be asked: raise timeoutMs or lower the load")
-            # A server ends queries by their number when a call breaks off: its second call for this query has another one.
-            call_number = next(broker.numbers) if server in asked else number
-            asked.add(server)
-            request = ServerRequest(
-                RequestKind.QUERY,
-                call_number,
-                int(timeout_s * 1000),
-                broker_id=broker.broker_id,
-                table_name_with_type=table,
-                segment_names=segments,
-                context=encoded,
-                flags=FLAG_FEW_ROWS | (FLAG_TRACE if context.options.trace else 0) | (FLAG_WHOLE if len(segments) == num_segments else 0),
-                literals=literals,
-            )
-            partial = await broker.send(server, request, timeout_s + LAST_WORD_S)
-            nonlocal received_bytes
-            received_bytes += partial.num_bytes
-            if received_bytes > allowed_bytes:
-                raise MemoryLimitError(
-                    f"the servers' answers have more than {allowed_bytes} bytes: ask for fewer rows or groups, or raise pinot.broker.query.memory.maxBytes"
-                )
-            return partial
-
-        hedge_after_s = broker.limits.hedge_after_ms / 1000
-        whole.add(await scatter(half.routing, selection, ask, hedge_after_s=hedge_after_s, heard=broker.heard, time_is_up=lambda: left_s() <= 0))
-    for server in whole.unreachable - whole.responded:
-        broker.quarantine[server] = broker.clock.monotonic_ns() + QUARANTINE_NS
-    return whole
+def _shown_shortly(broker: Broker, plan: Plan, context: QueryContext, gathered: Gathered, envelope: Envelope, deadline_ns: int) -> dict[str, Any] | None:
+    """The rows as the answer has them, where one server gave all of it, without fault, and few rows; else None, and nothing is done."""
+    if len(gathered.partials) != 1 or gathered.failures or gathered.missing or len(gathered.asked) != 1:
+        return None
+    partial = gathered.partials[0][1]
+    if partial.exceptions or partial.trace or context is not plan.context:
+        return None
+    short = plan.short_answer()
+    start_ns = broker.clock.monotonic_ns()
+    shown = None if short is None else shown_shortly(short, partial)
+    if shown is not None:
+        envelope.num_servers_queried = envelope.num_servers_responded = 1
+        envelope.statistics = partial.statistics
+        end_ns = broker.clock.monotonic_ns()
+        envelope.reduce_time_ms = (end_ns - start_ns) // 1_000_000
+        if end_ns > deadline_ns:
+            raise _written_too_late()
+    return shown
 
 
-def _encoded(context: QueryContext, bound: Asked | None, half: Half, now_ms: int) -> tuple[bytes, bytes | None]:
-    """What servers of one half get: the context, or that of the template and the literals."""
-
-    def of_half() -> QueryContext:
-        return replace(context, table=half.routing.table, filter=half.with_time_boundary(context.filter))
-
-    if bound is None or bound.plan is None or bound.literals is None:
-        return encode_context(pin_time(of_half(), now_ms)), None
-    literals = bound.literals + literals_of(half.time_predicate)
-    encoded = bound.plan.blank_context((half.routing.table, half.time_predicate), of_half)
-    return encoded, encode_literals(literals)
-
-
-def _quarantined(broker: Broker) -> frozenset[str]:
-    if not broker.quarantine:
-        return frozenset()
-    now_ns = broker.clock.monotonic_ns()
-    broker.quarantine = {server: until for server, until in broker.quarantine.items() if until > now_ns}
-    return frozenset(broker.quarantine)
+def _written_too_late() -> QueryTimeoutError:
+    return QueryTimeoutError("the query's time was up while its answer was written: ask for fewer rows or columns, or raise timeoutMs")
 
 
 async def _reduce(broker: Broker, context: QueryContext, gathered: Gathered, envelope: Envelope, laps: Laps, deadline_ns: int) -> ReducedResult | None:

@@ -17,6 +17,7 @@ from pinotpy.pql.shape import Shape, shape_of
 from pinotpy.query.context import LiteralValue, QueryContext, QueryOptions
 from pinotpy.query.context_codec import encode_context
 from pinotpy.query.literals import blank
+from pinotpy.query.short_answers import ShortAnswer, short_answer_of
 from pinotpy.query.templates import Template, make_template
 
 PLANS_MAX = 512
@@ -30,7 +31,7 @@ SEEN_MIN = 2
 class Plan:
     """A parsed query; `context` is valid for the very `schema` it was compiled against (None: not compiled yet).
 
-    encoded: what a template's queries send of their context, by what else it depends on (handler).
+    short: what `short_answer` found, for which context. encoded: what a template's queries send of their context, by what else it depends on (handler).
     """
 
     statement: Statement
@@ -38,10 +39,20 @@ class Plan:
     schema: Schema | None = None
     context: QueryContext | None = None
     encoded: dict[Hashable, bytes] = field(default_factory=dict)
+    short: tuple[QueryContext, ShortAnswer | None] | None = None
 
     def compiled_for(self, schema: Schema) -> QueryContext | None:
         """The context, if it was compiled against this schema."""
         return self.context if self.schema is schema else None
+
+    def short_answer(self) -> ShortAnswer | None:
+        """How few rows become the answer (query/short_answers.py), found out once; None: the long way."""
+        context = self.context
+        if context is None:
+            return None
+        if self.short is None or self.short[0] is not context:
+            self.short = context, short_answer_of(context)
+        return self.short[1]
 
     def blank_context(self, key: Hashable, context: Callable[[], QueryContext]) -> bytes:
         """The bytes of a template's context, made once."""

@@ -18,6 +18,7 @@ from pinotpy.broker.routing.table_routing import Selection, TableRouting
 from pinotpy.errors import DataError, PinotError, RemoteError, ServerNotRespondingError, ServerUnreachableError
 from pinotpy.query.partial import PartialResult
 
+_NOBODY: frozenset[str] = frozenset()
 Ask = Callable[[str, tuple[str, ...]], Awaitable[PartialResult]]
 
 
@@ -43,7 +44,7 @@ class Gathered:
         self.faulted |= other.faulted
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Question:
     """What all attempts of one query share."""
 
@@ -70,11 +71,15 @@ async def scatter(
         heard: when each server last answered anything (loop time), kept up to date here; queries share it.
         time_is_up: whether the query has no time left to ask anybody else.
     """
-    gathered = Gathered(missing=list(selection.unavailable))
     question = _Question(routing, ask, hedge_after_s, {} if heard is None else heard, time_is_up)
-    covers = [_cover(question, server, segments, frozenset()) for server, segments in selection.assignment.items()]
-    # One server is most queries: a task for it would cost as much as parsing the query.
-    for part in await asyncio.gather(*covers) if len(covers) != 1 else [await covers[0]]:
+    if len(selection.assignment) == 1:
+        # One server is most queries: a task for it would cost as much as parsing the query.
+        [(server, segments)] = selection.assignment.items()
+        alone = await _cover(question, server, segments, _NOBODY)
+        alone.missing += selection.unavailable
+        return alone
+    gathered = Gathered(missing=list(selection.unavailable))
+    for part in await asyncio.gather(*(_cover(question, server, segments, _NOBODY) for server, segments in selection.assignment.items())):
         gathered.add(part)
     return gathered
 
@@ -135,6 +140,8 @@ async def _ask_one(server: str, segments: tuple[str, ...], question: _Question) 
 
 async def _complete(outcome: Gathered, question: _Question, segments: tuple[str, ...], tried: frozenset[str]) -> Gathered:
     """Ask elsewhere for what `outcome` lacks: all segments after a failed connection, or those that the server misses."""
+    if len(outcome.partials) == 1 and not outcome.partials[0][1].missing_segments:
+        return outcome
     if outcome.partials:
         lacking = _take_missing(outcome)
     elif outcome.unreachable or outcome.faulted:

@@ -230,6 +230,11 @@ class AggregateFunction:
         """The result column (Arrow type of `result_type`); nulls only under null handling."""
         raise NotImplementedError
 
+    def finish_values(self, states: Sequence[Sequence[Any]], *, null_handling: bool) -> list[Any] | None:
+        """`finish` for few rows: state columns as lists of Python values (state_values.py) to the list that the result column
+        would give; None: this function, or this state, is finished as columns only."""
+        return None
+
     def order_values(self, states: Sequence[pa.Array], finished: pa.Array) -> pa.Array:
         """What PQL orders groups by: the result, unless that is the text of a sketch, which says nothing about its size."""
         return finished

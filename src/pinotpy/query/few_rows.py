@@ -104,8 +104,14 @@ class FewColumn:
         if self.offsets is not None:
             ends = self.offsets.tolist()
             if isinstance(self.values, bytes):
-                pieces = [self.values[low:high] for low, high in pairwise(ends)]
-                found = [piece.decode() for piece in pieces] if self.kind is Kind.TEXT else pieces
+                content = self.values
+                if self.kind is not Kind.TEXT:
+                    found = [content[low:high] for low, high in pairwise(ends)]
+                elif content.isascii():
+                    text = content.decode()
+                    found = [text[low:high] for low, high in pairwise(ends)]
+                else:
+                    found = [content[low:high].decode() for low, high in pairwise(ends)]
             else:
                 flat = self.values.tolist()
                 found = [flat[low:high] for low, high in pairwise(ends)]
@@ -178,6 +184,10 @@ class FewRows:
     def column(self, name: str) -> FewColumn:
         """Raises KeyError."""
         return self._columns[name]
+
+    def to_lists(self) -> dict[str, list[Any]]:
+        """Python values of every column by name (`FewColumn.to_list`)."""
+        return {name: column.to_list() for name, column in self._columns.items()}
 
     @property
     def nbytes(self) -> int:

@@ -82,7 +82,7 @@ class Trace:
 
 
 class Laps:
-    """Stages that follow one another without gaps: each lap is what passed since the one before. Cheap enough to be always on."""
+    """Stages that follow one another without gaps: each lap is what passed since the one before. Cheap, but cheaper not measured: `UNTIMED`."""
 
     def __init__(self) -> None:
         self._last_ns = time.perf_counter_ns()
@@ -99,6 +99,13 @@ class Laps:
         return [{"operator": operator, "timeMs": milliseconds(time_ns), **numbers} for operator, time_ns, numbers in self._laps]
 
 
+class _Untimed(Laps):
+    def lap(self, operator: str, **numbers: Any) -> None:
+        pass
+
+
+# For queries that nobody traces.
+UNTIMED: Final = _Untimed()
 _OFF: Final = nullcontext[Stage](_Unwatched(""))
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from pinotpy.data_types import DataType
 from pinotpy.functions.slots import sum_plan
 from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, Groups, Plan, check_number
+from pinotpy.functions.state_values import average_of, doubles
 from pinotpy.functions.states import averages_as_doubles, double_result, merge_counts, merge_sums, sum_field
 from pinotpy.pql.ast import Dialect
 
@@ -41,6 +42,10 @@ class Average(AggregateFunction):
     def finish(self, states: Sequence[pa.Array], *, null_handling: bool) -> pa.Array:
         values, seen = averages_as_doubles(states[0], states[1].to_numpy(zero_copy_only=False))
         return double_result(values, seen, nothing=float("-inf"), null_handling=null_handling)
+
+    def finish_values(self, states: Sequence[Sequence[Any]], *, null_handling: bool) -> list[Any] | None:
+        averages = [None if state is None else average_of(state, max(count, 1)) for state, count in zip(*states, strict=True)]
+        return doubles(averages, nothing=float("-inf"), null_handling=null_handling)
 
 
 FUNCTIONS = (Average("avg", "avg"), Average("avgmv", "avgMV", multi_value=True))

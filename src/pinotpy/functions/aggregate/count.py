@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -37,6 +37,9 @@ class Count(AggregateFunction):
 
     def finish(self, states: Sequence[pa.Array], *, null_handling: bool) -> pa.Array:
         return states[0]
+
+    def finish_values(self, states: Sequence[Sequence[Any]], *, null_handling: bool) -> list[Any] | None:
+        return list(states[0])
 
 
 def _collect(slots: NDArray[np.int64], seen: NDArray[np.int64], spilled: Spilled) -> list[pa.Array]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -44,6 +44,10 @@ class DistinctCount(AggregateFunction):
 
     def finish(self, states: Sequence[pa.Array], *, null_handling: bool) -> pa.Array:
         return set_sizes(states[0])
+
+    def finish_values(self, states: Sequence[Sequence[Any]], *, null_handling: bool) -> list[Any] | None:
+        sizes = [len(state) if isinstance(state, list) else state or 0 for state in states[0]]
+        return sizes if max(sizes, default=0) < 2**31 else None
 
     def from_dictionary(self, dictionary: pa.Array) -> list[pa.Array]:
         return [distinct_sets(np.zeros(len(dictionary), np.int64), dictionary, 1)]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from pinotpy.functions.extremes import Extremes
 from pinotpy.functions.spec import AggregateExample
+from pinotpy.functions.state_values import doubles, extreme_of
 from pinotpy.functions.states import double_result, extremes_as_doubles
 
 
@@ -23,6 +24,9 @@ class Min(Extremes):
     def finish(self, states: Sequence[pa.Array], *, null_handling: bool) -> pa.Array:
         values, seen = extremes_as_doubles(states[0])
         return double_result(values, seen, nothing=float("inf"), null_handling=null_handling)
+
+    def finish_values(self, states: Sequence[Sequence[Any]], *, null_handling: bool) -> list[Any] | None:
+        return doubles([None if state is None else extreme_of(state) for state in states[0]], nothing=float("inf"), null_handling=null_handling)
 
 
 FUNCTIONS = (Min("min", "min"), Min("minmv", "minMV", multi_value=True))

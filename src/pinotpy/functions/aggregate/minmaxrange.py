@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
 from pinotpy.functions.extremes import Extremes
 from pinotpy.functions.spec import AggregateExample
+from pinotpy.functions.state_values import doubles, extreme_of
 from pinotpy.functions.states import double_result, extremes_as_doubles
 
 
@@ -26,6 +27,10 @@ class MinMaxRange(Extremes):
         greatest, _ = extremes_as_doubles(states[1])
         with np.errstate(invalid="ignore"):  # −inf or inf alone: NaN, as in the reference's double arithmetic
             return double_result(greatest - least, seen, nothing=float("-inf"), null_handling=null_handling)
+
+    def finish_values(self, states: Sequence[Sequence[Any]], *, null_handling: bool) -> list[Any] | None:
+        ranges = [None if least is None else extreme_of(greatest) - extreme_of(least) for least, greatest in zip(*states, strict=True)]
+        return doubles(ranges, nothing=float("-inf"), null_handling=null_handling)
 
 
 FUNCTIONS = (MinMaxRange("minmaxrange", "minMaxRange"), MinMaxRange("minmaxrangemv", "minMaxRangeMV", multi_value=True))

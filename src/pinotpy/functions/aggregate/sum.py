@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from pinotpy.data_types import DataType
 from pinotpy.functions.slots import sum_plan
 from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, Groups, Plan, check_number
+from pinotpy.functions.state_values import doubles, sum_of
 from pinotpy.functions.states import double_result, merge_sums, sum_field, sums_as_doubles
 from pinotpy.pql.ast import Dialect
 
@@ -41,6 +42,9 @@ class Sum(AggregateFunction):
     def finish(self, states: Sequence[pa.Array], *, null_handling: bool) -> pa.Array:
         values, seen = sums_as_doubles(states[0])
         return double_result(values, seen, nothing=0.0, null_handling=null_handling)
+
+    def finish_values(self, states: Sequence[Sequence[Any]], *, null_handling: bool) -> list[Any] | None:
+        return doubles([None if state is None else sum_of(state) for state in states[0]], nothing=0.0, null_handling=null_handling)
 
 
 FUNCTIONS = (Sum("sum", "sum", aliases=("sum0",)), Sum("summv", "sumMV", multi_value=True))

@@ -27,18 +27,18 @@ def native(column: ResultColumn, *, pql: bool = False) -> list[Any]:
 
 def selection_texts(column: ResultColumn) -> list[Any]:
     """Strings as PQL selections print them; multi-values as lists of such strings. Nulls stay null."""
-    return _per_value(column, _selection_texts)
+    return _per_value(column, lambda values, data_type: selection_values(values.to_pylist(), data_type))
 
 
 def group_texts(column: ResultColumn) -> list[str]:
     """Group keys as PQL prints them: Java's text of the value. A null key is the text `null`."""
-    return ["null" if value is None else value for value in _per_value(column, _group_texts)]
+    return ["null" if value is None else value for value in _per_value(column, lambda values, data_type: _group_values(values.to_pylist(), data_type))]
 
 
 def aggregation_texts(column: ResultColumn) -> list[Any]:
     """Aggregation values as PQL prints them: five decimals if double-typed, plain otherwise."""
-    if column.type.data_type in (DataType.DOUBLE, DataType.FLOAT):
-        return [text.aggregation_text(value) for value in column.values.to_pylist()]
+    if column.type.single_value and column.type.data_type is not None:
+        return list(aggregation_values(column.values.to_pylist(), column.type.data_type))
     return ["null" if value is None else str(value) for value in native(column, pql=True)]
 
 
@@ -66,50 +66,72 @@ def _per_value(column: ResultColumn, convert: Callable[[pa.Array, DataType], lis
 
 
 def _native(values: pa.Array, data_type: DataType, pql: bool) -> list[Any]:
+    if data_type is DataType.FLOAT and not values.null_count:
+        return [_one_finite(v) for v in values.to_numpy(zero_copy_only=False).astype(np.float32)]
+    return native_values(values.to_pylist(), data_type, pql=pql)
+
+
+# --- values as Python lists ----------------------------------------------------------------------------------------
+
+
+def native_values(values: list[Any], data_type: DataType | None, *, pql: bool) -> list[Any]:
+    """`native` of the values that Arrow's `to_pylist` gives for a column of single values."""
     match data_type:
         case DataType.DOUBLE:
-            return _finite_or_text(values.to_pylist())
+            return _finite_or_text(values)
         case DataType.FLOAT:
             # numpy scalars: the JSON writer then prints the shortest digits of the float, not of its double.
-            if values.null_count:
-                return [None if v is None else _one_finite(np.float32(v)) for v in values.to_pylist()]
-            return [_one_finite(v) for v in values.to_numpy(zero_copy_only=False).astype(np.float32)]
+            return [None if v is None else _one_finite(np.float32(v)) for v in values]
         case DataType.BYTES:
-            return [None if v is None else v.hex() for v in values.to_pylist()]
+            return [None if v is None else v.hex() for v in values]
         case DataType.BIG_DECIMAL:
             return _map(values, _decimal_text)
         case DataType.TIMESTAMP:
-            return _map(values, text.timestamp_text) if not pql else list(values.to_pylist())
+            return values if pql else _map(values, text.timestamp_text)
         case DataType.BOOLEAN if pql:
             return _map(values, _boolean_text)
         case _:
-            return list(values.to_pylist())
+            return values
 
 
-def _selection_texts(values: pa.Array, data_type: DataType) -> list[Any]:
+def selection_values(values: list[Any], data_type: DataType | None) -> list[Any]:
+    """`selection_texts` of values as in `native_values`."""
     match data_type:
         case DataType.DOUBLE:
             return _map(values, text.selection_double)
         case DataType.FLOAT:
             return _map(values, text.selection_float)
-        case DataType.STRING | DataType.JSON:
-            return list(values.to_pylist())
+        case DataType.STRING | DataType.JSON | None:
+            return values
         case _:
-            return [None if v is None else v if isinstance(v, str) else str(v) for v in _native(values, data_type, True)]
+            return [None if v is None else v if isinstance(v, str) else str(v) for v in native_values(values, data_type, pql=True)]
 
 
-def _group_texts(values: pa.Array, data_type: DataType) -> list[Any]:
+def group_values(values: list[Any], data_type: DataType | None) -> list[str]:
+    """`group_texts` of values as in `native_values`."""
+    shown = _group_values(values, data_type)
+    return ["null" if value is None else value for value in shown] if None in shown else shown
+
+
+def aggregation_values(values: list[Any], data_type: DataType | None) -> list[str]:
+    """`aggregation_texts` of values as in `native_values`."""
+    if data_type is DataType.DOUBLE or data_type is DataType.FLOAT:
+        return [text.aggregation_text(value) for value in values]
+    return ["null" if value is None else str(value) for value in native_values(values, data_type, pql=True)]
+
+
+def _group_values(values: list[Any], data_type: DataType | None) -> list[Any]:
     match data_type:
         case DataType.DOUBLE:
             return _map(values, text.java_double)
         case DataType.FLOAT:
             return _map(values, text.java_float)
         case _:
-            return _selection_texts(values, data_type)
+            return selection_values(values, data_type)
 
 
-def _map(values: pa.Array, convert: Callable[[Any], str]) -> list[Any]:
-    return [None if value is None else convert(value) for value in values.to_pylist()]
+def _map(values: list[Any], convert: Callable[[Any], str]) -> list[Any]:
+    return [None if value is None else convert(value) for value in values]
 
 
 def _boolean_text(value: bool) -> str:

@@ -1,0 +1,129 @@
+"""Asking the servers of a query: one request to each, within the query's time and memory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pinotpy.broker.catalog import Half, Target
+from pinotpy.broker.parts import Broker
+from pinotpy.broker.plan_cache import Asked
+from pinotpy.broker.scatter import Gathered, scatter
+from pinotpy.errors import MemoryLimitError, QueryTimeoutError
+from pinotpy.query.context import QueryContext
+from pinotpy.query.context_codec import encode_context
+from pinotpy.query.literals import encode_literals, literals_of
+from pinotpy.query.partial import PartialResult
+from pinotpy.query.rewrite.pin_time import pin_time
+from pinotpy.rpc.wire import FLAG_FEW_ROWS, FLAG_TRACE, FLAG_WHOLE, LAST_WORD_S, RequestKind, ServerRequest
+
+QUARANTINE_NS = 2_000_000_000
+
+
+async def gather(broker: Broker, context: QueryContext, bound: Asked | None, target: Target, number: int, deadline_ns: int) -> Gathered:
+    """Scatter to the servers of every half of the table and collect. `bound`: the query by its template, whose context is given."""
+    excluded = _quarantined(broker)
+    now_ms = broker.clock.now_ms()
+    hedge_after_s = broker.limits.hedge_after_ms / 1000
+    asking = _Asking(broker, number, deadline_ns, FLAG_FEW_ROWS | (FLAG_TRACE if context.options.trace else 0))
+    whole: Gathered | None = None
+    for half in target.halves:
+        encoded, literals = _encoded(context, bound, half, now_ms)
+        selection = half.routing.select(number, excluded)
+        # Whoever is asked for all segments gives all of the answer, or none of it (scatter.py).
+        num_segments = sum(map(len, selection.assignment.values())) if len(target.halves) == 1 and not selection.unavailable else 0
+        ask = asking.of_half(half.routing.table, encoded, literals, num_segments)
+        part = await scatter(half.routing, selection, ask, hedge_after_s=hedge_after_s, heard=broker.heard, time_is_up=asking.time_is_up)
+        if whole is None:
+            whole = part
+        else:
+            whole.add(part)
+    if whole is None:
+        whole = Gathered()
+    if whole.unreachable:
+        for server in whole.unreachable - whole.responded:
+            broker.quarantine[server] = broker.clock.monotonic_ns() + QUARANTINE_NS
+    return whole
+
+
+class _Asking:
+    """What the calls of one query share: its number, its time, the servers that were asked, the bytes that came."""
+
+    __slots__ = ("_asked", "_broker", "_deadline_ns", "_flags", "_number", "_received_bytes")
+
+    def __init__(self, broker: Broker, number: int, deadline_ns: int, flags: int) -> None:
+        self._broker = broker
+        self._number = number
+        self._deadline_ns = deadline_ns
+        self._flags = flags
+        self._asked: set[str] = set()
+        self._received_bytes = 0
+
+    def time_is_up(self) -> bool:
+        return self._broker.clock.monotonic_ns() >= self._deadline_ns
+
+    def of_half(self, table: str, encoded: bytes, literals: bytes | None, num_segments: int) -> _AskHalf:
+        """Asks servers of one half. `num_segments`: of the whole answer, 0 where no server can have all of it."""
+        return _AskHalf(self, table, encoded, literals, num_segments)
+
+    async def send(self, server: str, segments: tuple[str, ...], half: _AskHalf) -> PartialResult:
+        broker, number = self._broker, self._number
+        timeout_s = (self._deadline_ns - broker.clock.monotonic_ns()) / 1e9
+        if timeout_s <= 0:
+            raise QueryTimeoutError("the query's time was up before the servers could be asked: raise timeoutMs or lower the load")
+        if server in self._asked:
+            # A server ends queries by their number when a call breaks off: its second call for this query has another one.
+            number = next(broker.numbers)
+        self._asked.add(server)
+        flags = self._flags | FLAG_WHOLE if len(segments) == half.num_segments else self._flags
+        request = ServerRequest(
+            RequestKind.QUERY, number, int(timeout_s * 1000), broker.broker_id, "", half.table, segments, half.encoded, flags, 0, half.literals
+        )
+        partial = await broker.send(server, request, timeout_s + LAST_WORD_S)
+        self._received_bytes += partial.num_bytes
+        if self._received_bytes > broker.limits.memory_max_bytes:
+            raise MemoryLimitError(
+                f"the servers' answers have more than {broker.limits.memory_max_bytes} bytes: ask for fewer rows or groups, "
+                "or raise pinot.broker.query.memory.maxBytes"
+            )
+        return partial
+
+
+class _AskHalf:
+    """Asks one server for segments of one half of the table."""
+
+    __slots__ = ("_asking", "encoded", "literals", "num_segments", "table")
+
+    def __init__(self, asking: _Asking, table: str, encoded: bytes, literals: bytes | None, num_segments: int) -> None:
+        self._asking = asking
+        self.table = table
+        self.encoded = encoded
+        self.literals = literals
+        self.num_segments = num_segments
+
+    async def __call__(self, server: str, segments: tuple[str, ...]) -> PartialResult:
+        return await self._asking.send(server, segments, self)
+
+
+def _encoded(context: QueryContext, bound: Asked | None, half: Half, now_ms: int) -> tuple[bytes, bytes | None]:
+    """What servers of one half get: the context, or that of the template and the literals."""
+
+    def of_half() -> QueryContext:
+        return replace(context, table=half.routing.table, filter=half.with_time_boundary(context.filter))
+
+    if bound is None or bound.plan is None or bound.literals is None:
+        return encode_context(pin_time(of_half(), now_ms)), None
+    predicate = half.time_predicate
+    literals = bound.literals if predicate is None else bound.literals + literals_of(predicate)
+    encoded = bound.plan.blank_context((half.routing.table, predicate), of_half)
+    return encoded, encode_literals(literals)
+
+
+def _quarantined(broker: Broker) -> frozenset[str]:
+    if not broker.quarantine:
+        return _NOBODY
+    now_ns = broker.clock.monotonic_ns()
+    broker.quarantine = {server: until for server, until in broker.quarantine.items() if until > now_ns}
+    return frozenset(broker.quarantine)
+
+
+_NOBODY: frozenset[str] = frozenset()

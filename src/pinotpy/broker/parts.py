@@ -1,0 +1,80 @@
+"""What a broker is made of, and what it is asked."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from pinotpy.broker.admission import Admission
+from pinotpy.broker.catalog import Catalog
+from pinotpy.broker.metrics import BrokerMetrics
+from pinotpy.broker.plan_cache import PlanCache, TemplateCache
+from pinotpy.clock import Clock
+from pinotpy.pql.ast import Dialect
+from pinotpy.query.partial import PartialResult
+from pinotpy.rpc.wire import ServerRequest
+
+# Sends one request to one server and returns its partial result; raises RemoteError at the latest after `timeout_s`.
+SendToServer = Callable[[str, ServerRequest, float], Awaitable[PartialResult]]
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerLimits:
+    """timeout_ms: default and ceiling of a query. response_rows_max: LIMIT and TOP above it are refused, or cut to it with
+    limit_override. case_insensitive: whether SQL finds columns without regard to case. memory_max_bytes: of all servers'
+    answers to one query. queries_max run at once, queue_max wait."""
+
+    timeout_ms: int = 10_000
+    response_rows_max: int = 2**31 - 1
+    limit_override: bool = False
+    case_insensitive: bool = True
+    query_text_bytes_max: int = 2 << 20
+    memory_max_bytes: int = 1 << 30
+    queries_max: int = 256
+    queue_max: int = 1_024
+    hedge_after_ms: int = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a client asked: text, dialect, and the options beside the text as the body has them."""
+
+    text: str
+    dialect: Dialect
+    query_options: str = ""
+    debug_options: str = ""
+    trace: bool = False
+    explain: bool = False
+
+    @property
+    def beside_text(self) -> tuple[str, str, bool, bool]:
+        """All but text and dialect."""
+        return self.query_options, self.debug_options, self.trace, self.explain
+
+
+@dataclass(slots=True)
+class Broker:
+    """The parts that every query needs. `quarantine` maps a server that refused a connection to the time (monotonic ns)
+    until which it is asked last, `heard` a server to when it last answered anything (scatter keeps it)."""
+
+    broker_id: str
+    catalog: Catalog
+    send: SendToServer
+    limits: BrokerLimits
+    clock: Clock
+    metrics: BrokerMetrics
+    numbers: itertools.count[int] = field(default_factory=itertools.count)
+    quarantine: dict[str, int] = field(default_factory=dict)
+    heard: dict[str, float] = field(default_factory=dict)
+    plans: PlanCache = field(default_factory=PlanCache)
+    templates: TemplateCache = field(default_factory=TemplateCache)
+    admission: Admission = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.admission = Admission(running_max=self.limits.queries_max, waiting_max=self.limits.queue_max)
+
+    def num_quarantined(self) -> int:
+        """Servers that are asked last at present."""
+        now_ns = self.clock.monotonic_ns()
+        return sum(until > now_ns for until in list(self.quarantine.values()))
