@@ -76,6 +76,11 @@ def _kinds() -> dict[pa.DataType, Kind]:
     return {arrow: kind for kind, arrow in _arrow_types().items()}
 
 
+def kind_of(arrow: pa.DataType) -> Kind | None:
+    """The kind of columns of this Arrow type; None: there is none."""
+    return _kinds().get(arrow)
+
+
 @dataclass(frozen=True, slots=True)
 class FewColumn:
     """One column of n rows.

@@ -61,6 +61,8 @@ class SegmentSet(Sequence[Segment]):
         self.asked: frozenset[Any] = frozenset()
         # What is known of the numbers of raw texts, by column (operators/kept_texts.py).
         self.texts: dict[str, Any] = {}
+        # Numberings of the values of columns with small dictionaries (operators/few_groups.py).
+        self.numberings: dict[str, Any] = {} if previous is None else previous.numberings
         if previous is not None:
             self._take_over(previous)
 
@@ -152,7 +154,7 @@ class SegmentSet(Sequence[Segment]):
         part.docs = self.docs[rows]
         part.total_docs = int(part.docs.sum())
         part._whole, part._columns, part._has, part._partitionings, part._occupied = (self, rows), {}, {}, {}, None
-        part._ranges, part.prepared, part.asked, part.texts = {}, {}, frozenset(), {}
+        part._ranges, part.prepared, part.asked, part.texts, part.numberings = {}, {}, frozenset(), {}, {}
         return part
 
     def _bound(self) -> None:

@@ -16,6 +16,7 @@ from pinotpy.decimals import encode_decimal
 from pinotpy.kernels import (
     dealing,
     doc_sets,
+    few_rows,
     global_groups,
     global_ids,
     lasting_groups,
@@ -150,6 +151,7 @@ def warm() -> None:
     some = np.zeros(1, np.int64)
     pairs.bytes_at(some.ctypes.data, some.nbytes)
     global_groups.warm()
+    few_rows.warm()
     top_groups.warm()
     lasting_groups.warm()
     dealing.warm()

@@ -6,6 +6,7 @@ table that is not much larger than the docs; else units are merged by value.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -81,9 +82,20 @@ class GlobalTable:
         return out[::-1]
 
 
-def leaves_few_rows(plan: ScanPlan, keys: list[Key]) -> bool:
-    """Whether units leave so few rows of so small tables that merging them by value costs next to nothing."""
-    if not all(isinstance(key.expression, Identifier) and (plan.metas.of(key.expression.name)[:, abi.M_CARDINALITY] >= 0).all() for key in keys):
+def rows_left(plan: ScanPlan, keys: list[Key]) -> tuple[float, float]:
+    """At most so many rows the units of a plan leave, and one of them; infinite where a key has no dictionary everywhere."""
+    if not plan.num_units or not _have_dictionaries(plan, keys):
+        return math.inf, math.inf
+    tables = np.stack([_local_sizes(plan, key)[plan.units[:, abi.U_SEGMENT]] for key in keys]).astype(np.float64).prod(axis=0)
+    rows = np.minimum(tables, (plan.units[:, abi.U_HIGH] - plan.units[:, abi.U_LOW]).astype(np.float64))
+    return float(rows.sum()), float(rows.max())
+
+
+def leaves_few_rows(plan: ScanPlan, keys: list[Key], most_rows: float = math.inf) -> bool:
+    """Whether units leave so few rows of so small tables that merging them costs next to nothing; `most_rows`: not more."""
+    if most_rows < MERGED_ROWS_MIN:
+        return True
+    if not _have_dictionaries(plan, keys):
         return False
     segments = plan.units[:, abi.U_SEGMENT]
     tables = np.stack([_local_sizes(plan, key)[segments] for key in keys]).astype(np.float64).prod(axis=0)
@@ -143,6 +155,10 @@ def ids_of_keys(plan: ScanPlan, keys: list[Key]) -> list[ColumnIds] | None:
     found = [global_ids(plan, key.expression.name) for key in keys if isinstance(key.expression, Identifier)]
     known = [ids for ids in found if ids is not None]
     return known if len(known) == len(keys) else None
+
+
+def _have_dictionaries(plan: ScanPlan, keys: list[Key]) -> bool:
+    return all(isinstance(key.expression, Identifier) and (plan.metas.of(key.expression.name)[:, abi.M_CARDINALITY] >= 0).all() for key in keys)
 
 
 def _local_sizes(plan: ScanPlan, key: Key) -> NDArray[np.int64]:

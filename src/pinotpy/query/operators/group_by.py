@@ -4,7 +4,8 @@ for every value of a multi-value key column."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -16,12 +17,14 @@ from pinotpy.kernels import abi, groups, hashing, merge
 from pinotpy.kernels.result_context import G_CUT, G_CUT_ROWS, G_LIMIT, ResultContext
 from pinotpy.pql.ast import Identifier
 from pinotpy.query.combine import limit_groups
+from pinotpy.query.few_rows import FewRows
 from pinotpy.query.operators import value_bits, value_runs
 from pinotpy.query.operators.collect import ArenaRows, arena_rows, collect_states, decode, key_array
 from pinotpy.query.operators.computed_columns import calls_of, with_computed_columns
 from pinotpy.query.operators.dealt_groups import DealtTable, dealt_table
 from pinotpy.query.operators.emit import NO_REGISTER, emit_distribution_frame, emit_updates
-from pinotpy.query.operators.global_groups import GlobalTable, global_table, leaves_few_rows, null_fetch
+from pinotpy.query.operators.few_groups import FewGroups, few_groups_of
+from pinotpy.query.operators.global_groups import GlobalTable, global_table, leaves_few_rows, null_fetch, rows_left
 from pinotpy.query.operators.keys import DENSE_FREE, DENSE_GROUPS_MAX, DENSE_GROUPS_PER_DOC, Key, make_keys
 from pinotpy.query.operators.lasting_groups import LastingTable, lasting_table
 from pinotpy.query.operators.layout import Layout, make_layout, projected_columns, values_bound
@@ -45,6 +48,13 @@ class _Made:
     keys: list[Key]
     key_words: int
     sources: Sources
+    few: FewGroups | None = None
+    rows_left: float = math.inf  # by one unit of each segment together, and by the largest of them
+    unit_rows_left: float = math.inf
+
+    def most_rows(self, num_threads: int) -> float:
+        """Units of so many threads leave no more rows than this, however they are dealt."""
+        return self.rows_left + (num_threads - 1) * self.unit_rows_left
 
 
 def run_group_by(plan: ScanPlan) -> PartialResult:
@@ -61,7 +71,7 @@ def run_group_by(plan: ScanPlan) -> PartialResult:
         layout = value_bits.with_bits(plan, value_runs.with_runs(plan, layout, keys), keys)
     else:
         layout, keys = ready.made.layout, ready.made.keys
-    together = _table_of_all(plan, layout, keys)
+    together = _table_of_all(plan, layout, keys, math.inf if ready is None else ready.made.most_rows(plan.num_threads))
     if together is not None or ready is None:
         made, numbers = _emitted(plan, layout, make_keys(plan), together), None
     else:
@@ -76,7 +86,12 @@ def run_group_by(plan: ScanPlan) -> PartialResult:
 
     run = plan.run(make_context, on_flush=together.on_flush if isinstance(together, DealtTable) else None, gathers=True)
     plan.statistics.num_entries_scanned_post_filter += plan.statistics.num_docs_scanned * num_read
-    if together is None:
+    rows: pa.Table | FewRows | None
+    num_rows = None
+    if numbers is not None and made.few is not None:
+        plan.control.check()
+        rows = made.few.rows(layout, run.contexts, numbers)
+    elif together is None:
         rows, num_rows = _collect(plan, layout, made.keys, key_words, arena_rows(run.contexts, numbers), made.sources)
     else:
         if isinstance(together, DealtTable):
@@ -98,9 +113,9 @@ def run_group_by(plan: ScanPlan) -> PartialResult:
     return partial
 
 
-def _table_of_all(plan: ScanPlan, layout: Layout, keys: list[Key]) -> _Together | None:
-    """The table that groups of all units go to; None where units are merged by value."""
-    if leaves_few_rows(plan, keys):
+def _table_of_all(plan: ScanPlan, layout: Layout, keys: list[Key], most_rows: float) -> _Together | None:
+    """The table that groups of all units go to; None where units are merged by value. Units leave `most_rows` at most."""
+    if leaves_few_rows(plan, keys, most_rows):
         return None
     if plan.context.options.num_groups_limit is not None:
         return lasting_table(plan, layout, keys)  # the others have room for all groups
@@ -113,7 +128,9 @@ def _table_of_all(plan: ScanPlan, layout: Layout, keys: list[Key]) -> _Together 
 
 def _make(plan: ScanPlan) -> _Made:
     """Emit into the plan's shapes what queries of one shape share."""
-    return _emitted(plan, make_layout(plan), make_keys(plan), None)
+    made = _emitted(plan, make_layout(plan), make_keys(plan), None)
+    rows, unit_rows = rows_left(plan, made.keys)
+    return replace(made, few=few_groups_of(plan, made.layout, made.keys), rows_left=rows, unit_rows_left=unit_rows)
 
 
 def _emitted(plan: ScanPlan, layout: Layout, keys: list[Key], together: _Together | None) -> _Made:

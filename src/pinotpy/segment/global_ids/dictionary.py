@@ -50,6 +50,11 @@ class GlobalIds:
         """The values of global ids, Arrow in stored form (int32, int64, float32, float64, binary)."""
         return self._values.take(ids)
 
+    @property
+    def by_id(self) -> Values:
+        """The values of all ids."""
+        return self._values
+
 
 class GlobalDictionary:
     """Shared between threads. Readers take `_known` once; the lock is held by who appends."""

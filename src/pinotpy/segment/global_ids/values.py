@@ -94,7 +94,7 @@ class Bytes:
         return ids, int(kernel.remap_bytes(self.offsets, self.body.ctypes.data, order, local.offsets, local.body.ctypes.data, ids))
 
     def extended(self, local: Bytes, positions: NDArray[np.int64]) -> Bytes:
-        offsets, body = local._gathered(positions)
+        offsets, body = local.gathered(positions)
         return Bytes(np.concatenate([self.offsets, offsets[1:] + self.offsets[-1]]), np.concatenate([self.body[: self.offsets[-1]], body]))
 
     def merged_order(self, order: Ids, known: int) -> Ids:
@@ -103,12 +103,13 @@ class Bytes:
         return out
 
     def take(self, ids: Integers) -> pa.Array:
-        offsets, body = self._gathered(np.ascontiguousarray(ids, np.int64))
+        offsets, body = self.gathered(np.ascontiguousarray(ids, np.int64))
         kind = pa.binary() if offsets[-1] < 2**31 else pa.large_binary()
         ends = offsets.astype(np.int32) if kind == pa.binary() else offsets
         return pa.Array.from_buffers(kind, len(ids), [None, pa.py_buffer(ends), pa.py_buffer(body)])
 
-    def _gathered(self, ids: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+    def gathered(self, ids: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+        """Offsets and bytes of the values of these ids."""
         offsets = np.empty(len(ids) + 1, np.int64)
         kernel.lengths_of(self.offsets, ids, offsets)
         body = np.empty(int(offsets[-1]), np.uint8)
