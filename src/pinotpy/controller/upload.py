@@ -21,6 +21,7 @@ from pinotpy.controller.segment_check import check_segment
 from pinotpy.errors import DataError, NotFoundError, QuotaExceededError, UserError
 from pinotpy.names import TableType, check_table_name, raw_table_name, split_table_name, table_name_with_type
 from pinotpy.segment.metadata import SegmentMetadata
+from pinotpy.service.code_memory import CODE_MEMORY
 
 LOG = logging.getLogger(__name__)
 
@@ -116,7 +117,7 @@ def segment_record(
 
 
 def _read(archive: Path, scratch: Path, controller: Controller) -> SegmentMetadata:
-    # Arrow and kernels cost 100 MB: a controller that takes no uploads does without them.
+    # Arrow and kernels cost 80 MB: a controller that takes no uploads does without them.
     from pinotpy.segment.archive import unpack_segment
     from pinotpy.segment.immutable import load_segment
     from pinotpy.segment.tar_stream import ArchiveLimits
@@ -129,6 +130,8 @@ def _read(archive: Path, scratch: Path, controller: Controller) -> SegmentMetada
     except (DataError, NotFoundError) as error:
         # Bytes that a client sent: its fault, and its answer names no folder of ours.
         raise UserError(f"the upload is no segment: {error.message.replace(str(scratch), '').replace(str(archive.parent), '')}") from error
+    finally:
+        CODE_MEMORY.used()
     segment.close()
     if directory.name != segment.metadata.segment_name:
         raise UserError(f"the archive's folder is '{directory.name[:200]}', its metadata says segment '{segment.metadata.segment_name[:200]}'")

@@ -27,6 +27,8 @@ from types import FrameType
 from typing import Any
 
 from pinotpy.errors import PinotError
+from pinotpy.kernels.code_memory import note_loaded
+from pinotpy.service.code_memory import CODE_MEMORY
 
 SWITCH_INTERVAL_S = 0.0005
 STOP_TIMEOUT_S = 10.0
@@ -120,6 +122,7 @@ def run_daemon(role: str, parts: Callable[[Daemon], Sequence[Part]], *, ready: C
             daemon.start()
             # Whatever was built at start lives as long as the process: the collector need not look at it again.
             gc.collect()
+            note_loaded()
             gc.freeze()
             tune_process()  # once more: parts import libraries when they start
             signals.starting = False
@@ -127,6 +130,7 @@ def run_daemon(role: str, parts: Callable[[Daemon], Sequence[Part]], *, ready: C
             facts = {"role": role, **ready(), "took_ms": took_ms}
             if ready_file is not None:
                 _write_ready_file(ready_file, {**facts, "pid": os.getpid()})
+            CODE_MEMORY.used()
             print("ready " + " ".join(f"{key}={value}" for key, value in facts.items()), flush=True)
         except _StopDuringStartError:
             clean = daemon.stop()
