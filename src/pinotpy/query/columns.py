@@ -17,12 +17,15 @@ class ColumnMetas:
     """int64[num_segments, META_WORDS] for each column that the query touches: those that the set of segments keeps.
 
     Encodings that kernels do not read in place (packed ids, compressed raw chunks) are decoded here, and the copies of
-    their metas changed to point to the decoded arrays, which live as long as this object.
+    their metas changed to point to the decoded arrays, which live as long as this object. Planning asks for metas without
+    values (`planned`), and decodes where a scan will read them (`ready`): segments that are pruned are never decoded.
     """
 
     def __init__(self, segments: Sequence[Segment]) -> None:
         self.segments = SegmentSet.of(segments)
         self._columns: dict[str, ColumnRows] = {}
+        # Columns that are not read in place: the segments where the values are still missing.
+        self._pending: dict[str, NDArray[np.bool_]] = {}
         self._decoded: list[Any] = []
 
     def of(self, name: str) -> NDArray[np.int64]:
@@ -42,18 +45,43 @@ class ColumnMetas:
         return self.segments[0].column(name)
 
     def rows(self, name: str) -> ColumnRows:
-        """All that is known of the column in every segment."""
+        """All that is known of the column in every segment, its values as kernels read them."""
+        found = self.planned(name)
+        if name in self._pending:
+            self.ready(name, np.arange(len(self.segments)))
+        return found
+
+    def planned(self, name: str) -> ColumnRows:
+        """The same but for the values of columns that must be decoded: M_DATA (and M_RAW_OFFSETS) are those of `ready` segments
+        only. All other words are as they will be."""
         found = self._columns.get(name)
         if found is None:
             found = self.segments.column(name)
             if not found.in_place:
                 metas = found.metas.copy()
-                in_place = (metas[:, abi.M_ENCODING] != abi.ENC_PACKED) & (metas[:, abi.M_DATA] != 0)
-                for i in np.flatnonzero(~in_place).tolist():
-                    self._decode(self.segments[i].column(name), metas[i])
+                packed = metas[:, abi.M_ENCODING] == abi.ENC_PACKED
+                self._pending[name] = packed | (metas[:, abi.M_DATA] == 0)
+                cardinalities = metas[packed, abi.M_CARDINALITY]
+                metas[packed, abi.M_ENCODING], metas[packed, abi.M_DATA] = abi.ENC_DICT, 0
+                metas[packed, abi.M_WIDTH] = np.where(cardinalities <= 1 << 8, 1, np.where(cardinalities <= 1 << 16, 2, 4))
                 found = found.decoded(metas)
             self._columns[name] = found
         return found
+
+    def ready(self, name: str, segments: NDArray[np.int64]) -> None:
+        """Have the values of a column that is planned in these segments, where kernels read them."""
+        pending = self._pending.get(name)
+        if pending is None:
+            return
+        wanted = np.zeros(len(pending), np.bool_)
+        wanted[segments] = True
+        rows = np.flatnonzero(wanted & pending)
+        metas = self._columns[name].metas
+        for row in rows.tolist():
+            self._decode(self.segments[row].column(name), metas[row])
+        pending[rows] = False
+        if not pending.any():
+            del self._pending[name]
 
     def _decode(self, column: Column, meta: NDArray[np.int64]) -> None:
         if meta[abi.M_CARDINALITY] >= 0:

@@ -31,7 +31,11 @@ class TableRouting:
 
     table: str
     replicas: Mapping[str, tuple[str, ...]]
+    _most: int = field(init=False, compare=False, repr=False)
     _cache: dict[tuple[int, frozenset[str]], Selection] = field(default_factory=dict, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_most", max(map(len, self.replicas.values()), default=1) or 1)
 
     def select(self, request_number: int, excluded: frozenset[str] = frozenset()) -> Selection:
         """The balanced choice: segment i of a request asks replica (request_number + i), so that load spreads within a
@@ -39,11 +43,10 @@ class TableRouting:
 
         The choices of a snapshot repeat after a few requests, so they are computed once and kept.
         """
-        most = max((len(servers) for servers in self.replicas.values()), default=1) or 1
-        key = (request_number % most, excluded)
+        key = (request_number % self._most, excluded)
         found = self._cache.get(key)
         if found is None:
-            found = choose(self.replicas, request_number % most, excluded)
+            found = choose(self.replicas, request_number % self._most, excluded)
             if len(self._cache) >= CACHED_ASSIGNMENTS_MAX:
                 self._cache.clear()
             self._cache[key] = found

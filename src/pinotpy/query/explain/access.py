@@ -77,7 +77,7 @@ class FilterExplainer:
     def _leg(self, leg: ResolvedLeg, segment: int) -> Finding:
         notes = self._notes.of(leg)
         mode, by = notes.mode[segment], notes.by[segment]
-        words = self._metas.of(leg.leg.column)[segment]
+        words = self._metas.planned(leg.leg.column).metas[segment]
         if mode == LEG_NEVER:
             return {"access": "nothing", "why": self._why_never(leg, segment, words)}
         if mode == LEG_ALWAYS:
@@ -129,7 +129,7 @@ class FilterExplainer:
     # --- the roads not taken -------------------------------------------------------------------------------------------
 
     def _unused(self, leg: ResolvedLeg, segment: int, access: str) -> list[Finding]:
-        words = self._metas.of(leg.leg.column)[segment]
+        words = self._metas.planned(leg.leg.column).metas[segment]
         if isinstance(leg.leg.test, NullTest):
             return [_unused("any index", "nulls are no values: only the null vector knows them")]
         if words[abi.M_CARDINALITY] < 0:
@@ -180,7 +180,7 @@ class FilterExplainer:
 
     def _estimates(self, leg: ResolvedLeg, segment: int) -> Finding:
         indexed = self._choices.legs[id(leg)]
-        docs = max(int(self._metas.of(leg.leg.column)[segment, abi.M_NUM_DOCS]), 1)
+        docs = max(int(self._metas.planned(leg.leg.column).metas[segment, abi.M_NUM_DOCS]), 1)
         index_us, scan_us = (round(float(prices[id(leg)][segment]) / 1000, 2) for prices in (self._choices.index_ns, self._choices.scan_ns))
         percent = round(100 * int(indexed.entries[segment]) / docs, 2)
         return {"percent": [percent, percent], "indexMicros": [index_us, index_us], "scanMicros": [scan_us, scan_us]}

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinotpy.kernels import abi, planning
+from pinotpy.kernels.legs import LEG_RUN
 from pinotpy.query.columns import ColumnMetas
 from pinotpy.query.filter.pruning import BY_BLOOM, BY_PARTITION
 from pinotpy.query.filter.resolve import ResolvedLeg
@@ -45,9 +46,13 @@ def plan_conjunction(tree: Resolved, segments: SegmentSet, metas: ColumnMetas, s
     """Plan a filter that `is_plain` over `segments`, all of which have docs; counts what is pruned. The tree must live as long as
     the program."""
     legs = [leg for leg in conjuncts(tree) if isinstance(leg, ResolvedLeg)]
-    words = np.array([(leg.table.ctypes.data, metas.rows(leg.leg.column).address, leg.negated, leg.nulls) for leg in legs], np.int64)
+    words = np.array([(leg.table.ctypes.data, metas.planned(leg.leg.column).address, leg.negated, leg.nulls) for leg in legs], np.int64)
     counts = np.zeros(planning.N_COUNTS, np.int64)
     units, starts, program = planning.conjunction(segments.docs, words.reshape(len(legs), planning.CONJUNCT_WORDS), threads, thread_docs_min, counts)
+    if program.shape[1]:
+        at = units[:, abi.U_SEGMENT]
+        for leg in legs:
+            metas.ready(leg.leg.column, at[leg.mode[at] == LEG_RUN])
     pruned, num_docs = int(counts[planning.N_PRUNED]), int(counts[planning.N_DOCS])
     statistics.num_segments_pruned = pruned + statistics.num_segments_queried - len(segments)
     statistics.num_segments_processed = len(segments) - pruned

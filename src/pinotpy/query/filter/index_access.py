@@ -108,7 +108,7 @@ class Choices:
 
 def leg_index(leg: ResolvedLeg, metas: ColumnMetas) -> LegIndex | None:
     """The indexes of a leg; None if it has none in any segment."""
-    words = metas.of(leg.leg.column)
+    words = metas.planned(leg.leg.column).metas
     has_postings = (words[:, abi.M_INVERTED_OFFSETS] != 0) & (leg.mode == LEG_RUN)
     has_range = (words[:, abi.M_RANGE_BOUNDS] != 0) & (leg.mode == LEG_RUN)
     if not has_postings.any() and not has_range.any():
@@ -150,7 +150,7 @@ def _test_prices(leg: ResolvedLeg | ComputedLeg, metas: ColumnMetas) -> Prices:
     """What testing one doc costs in every segment, ns."""
     if isinstance(leg, ComputedLeg):
         return np.full(len(leg.mode), _NS_FLAG)
-    words = metas.of(leg.leg.column)
+    words = metas.planned(leg.leg.column).metas
     prices = np.full(len(words), _NS_FLAG)
     width, function = words[:, abi.M_WIDTH], leg.function
     for size, price in _NS_IDS.items():
@@ -296,7 +296,7 @@ class IndexAccess:
         return entries, nowhere, made_ns + self._docs * _NS_BITMAP_DOC
 
     def _clears_nulls(self, leg: ResolvedLeg) -> NDArray[np.bool_]:
-        has_nulls: NDArray[np.bool_] = self._metas.of(leg.leg.column)[:, abi.M_NULLS] != 0
+        has_nulls: NDArray[np.bool_] = self._metas.planned(leg.leg.column).metas[:, abi.M_NULLS] != 0
         return has_nulls & bool(leg.nulls)
 
     def _make_lists(self, units: Words, chosen: Words, part: Resolved) -> None:
@@ -318,7 +318,7 @@ class IndexAccess:
     def _take_lists(self, units: Words, chosen: Words, leg: ResolvedLeg) -> None:
         """The index's own lists, in place or written out of bitmaps, cut to the runs of the units."""
         segments = units[chosen, abi.U_SEGMENT]
-        words = self._metas.of(leg.leg.column)
+        words = self._metas.planned(leg.leg.column).metas
         lists = np.zeros(len(chosen), np.int64)
         packed = np.flatnonzero(words[segments, abi.M_BITMAPS])
         if len(packed):
@@ -413,7 +413,7 @@ class IndexAccess:
         indexed = self._index(leg)
         if indexed is None:
             return
-        words = self._metas.of(leg.leg.column)
+        words = self._metas.planned(leg.leg.column).metas
         usable = leg.mode[segments] == LEG_RUN
         for index, ranged in ((INVERTED, True), (INVERTED, False), (RANGE, True)):
             some = usable & (indexed.index[segments] == index)
@@ -422,6 +422,7 @@ class IndexAccess:
             if not some.any():
                 continue
             if index == RANGE:
+                self._metas.ready(leg.leg.column, segments[some])
                 doc_sets.add_ranges(words, segments[some], indexed.spans, leg.ids, *_ends(leg), sets[some])
             elif ranged:
                 doc_sets.add_posting_ranges(words, segments[some], leg.ids, sets[some])

@@ -30,7 +30,7 @@ _VALUES_MAX: Final = 256
 def excluded_by(test: Test, name: str, metas: ColumnMetas) -> NDArray[np.int8]:
     """For every segment the rule (BY_*) that tells that no value of column `name` passes `test`, or NOT_PRUNED."""
     rules = np.zeros(len(metas.segments), np.int8)
-    words, partitionings = metas.of(name), metas.partitionings(name)
+    words, partitionings = metas.planned(name).metas, metas.partitionings(name)
     has_filter = bool(words[:, M_BLOOM].any())
     if not has_filter and partitionings is None:
         return rules

@@ -63,11 +63,10 @@ class ResolvedLeg:
     has_index: an index may answer the leg in some segment (index_access.py).
     """
 
-    __slots__ = ("cost", "has_index", "keep_alive", "leg", "members", "meta", "negated", "nulls", "selectivity", "table")
+    __slots__ = ("cost", "has_index", "keep_alive", "leg", "members", "negated", "nulls", "selectivity", "table")
 
-    def __init__(self, leg: Leg, meta: Words, table: Words, *, nulls: int, has_index: bool) -> None:
+    def __init__(self, leg: Leg, table: Words, *, nulls: int, has_index: bool) -> None:
         self.leg = leg
-        self.meta = meta
         self.table = table
         self.nulls = nulls
         self.negated = int(leg.negated)
@@ -167,7 +166,7 @@ class ResolvedLeg:
 
     def take(self, rows: Words) -> ResolvedLeg:
         """The leg in the segments at `rows`, in their order."""
-        taken = ResolvedLeg(self.leg, self.meta[rows], _empty_table(len(rows)), nulls=self.nulls, has_index=self.has_index)
+        taken = ResolvedLeg(self.leg, _empty_table(len(rows)), nulls=self.nulls, has_index=self.has_index)
         for name in _FIELDS:
             getattr(taken, name)[:] = getattr(self, name)[rows]
         taken.members, taken.selectivity, taken.cost, taken.keep_alive = self.members, self.selectivity, self.cost, self.keep_alive
@@ -186,11 +185,11 @@ def _empty_table(num_segments: int) -> Words:
 
 def resolve_leg(leg: Leg, metas: ColumnMetas, control: QueryControl, *, null_handling: bool) -> ResolvedLeg:
     """What `leg` is in every segment of `metas`."""
-    rows = metas.rows(leg.column)
+    rows = metas.planned(leg.column)
     words = rows.metas
     is_null_test = isinstance(leg.test, NullTest)
     nulls = int(null_handling and not is_null_test)
-    resolved = ResolvedLeg(leg, rows.addresses, _empty_table(len(words)), nulls=nulls, has_index=rows.has_index)
+    resolved = ResolvedLeg(leg, _empty_table(len(words)), nulls=nulls, has_index=rows.has_index)
     if isinstance(leg.test, Nothing):
         resolved.mode[:] = LEG_NEVER
         # The reference prunes by the converted literal, which lies outside every segment's values.
@@ -409,6 +408,7 @@ def _on_raw_values(resolved: ResolvedLeg, metas: ColumnMetas, words: Words, raw:
     elif isinstance(test, VarRange):
         resolved.cost = _COST_STRINGS
         if test.end == test.low + b"\0":  # the successor of `low`: nothing but it is in between
+            metas.ready(resolved.leg.column, raw)
             needle = equality(test.low, text_sample(words[raw[0]]))
             _search(resolved, raw, needle)
             if not needle.is_often:
@@ -429,6 +429,7 @@ def _on_raw_values(resolved: ResolvedLeg, metas: ColumnMetas, words: Words, raw:
         column = metas.column(resolved.leg.column)
         if column.data_type.stored is not StoredType.VAR:
             raise QueryExecutionError(f"a pattern needs text: column '{column.name}' is {column.data_type} without dictionary; cast it to STRING")
+        metas.ready(resolved.leg.column, raw)
         found = needle_of(test.pattern, text_sample(words[raw[0]]))
         if found is not None:
             _search(resolved, raw, found)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pinotpy.errors import InvalidQueryError
 from pinotpy.kernels import abi
-from pinotpy.kernels.legs import LEG_NEVER
+from pinotpy.kernels.legs import LEG_NEVER, LEG_RUN
 from pinotpy.kernels.masks import SCRATCH_MASK
 from pinotpy.query.columns import ColumnMetas
 from pinotpy.query.context import QueryContext
@@ -97,7 +97,7 @@ def estimated_share(node: Resolved | None) -> float:
 def known(node: Resolved, num_segments: int, metas: ColumnMetas) -> Known:
     """What is known of the filter in every segment before any doc is read."""
     if isinstance(node, ResolvedLeg):
-        return Known(node.never, node.always(metas.of(node.leg.column)), node.prune, node.rule)
+        return Known(node.never, node.always(metas.planned(node.leg.column).metas), node.prune, node.rule)
     if isinstance(node, ComputedLeg):
         nowhere = np.zeros(num_segments, np.bool_)
         return Known(nowhere, nowhere, nowhere, nowhere.view(np.int8))
@@ -173,7 +173,7 @@ class _Emitter:
             return all(self._holds(child) for child in node.children)
         if isinstance(node, ResolvedAny):
             return any(self._holds(child) for child in node.children)
-        return isinstance(node, ResolvedLeg) and bool(node.always(self._metas.of(node.leg.column))[self._segments].all())
+        return isinstance(node, ResolvedLeg) and bool(node.always(self._metas.planned(node.leg.column).metas)[self._segments].all())
 
     def _leg(self, leg: ResolvedLeg | ComputedLeg, kept: int, target: int) -> bool:
         at = self._segments
@@ -181,7 +181,12 @@ class _Emitter:
         if self._holds(leg):
             return False
         flags = leg.flags[at]
-        words = [leg.meta[at], kept, target, mode, leg.negated, leg.nulls, *(leg.tests[at, i] for i in range(4))]
+        if isinstance(leg, ResolvedLeg):
+            self._metas.ready(leg.leg.column, at[mode == LEG_RUN])
+            meta = self._metas.planned(leg.leg.column).addresses[at]
+        else:
+            meta = leg.meta[at]
+        words = [meta, kept, target, mode, leg.negated, leg.nulls, *(leg.tests[at, i] for i in range(4))]
         self._out.append(leg.function[at], words, flags)
         return True
 
