@@ -1,4 +1,4 @@
-"""From a byte mask to the doc ids where it is set.
+"""From a mask, of bytes or of bits, to the doc ids where it is set.
 
 With AVX-512 sixteen lanes at a time (compress in a register, then one plain store: the store form of the instruction is
 microcoded on some CPUs), elsewhere a branchless loop; chosen once by what the CPU can.
@@ -9,9 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 import llvmlite.binding as llvm
+import numpy as np
 from llvmlite import ir
-from numba import config, njit, types
+from numba import carray, config, int32, int64, njit, types, uint64
 from numba.extending import intrinsic
+
+from pinotpy.kernels.abi import inner, pointer
+from pinotpy.kernels.bits import lowest_bit, num_bits
 
 _LANES = 16
 
@@ -25,18 +29,20 @@ def _has_avx512() -> bool:
 HAS_AVX512 = _has_avx512()
 
 
+def _compress(builder: Any, vector: Any) -> Any:
+    # The instruction: (values, what is behind them, mask) → values.
+    name = "llvm.x86.avx512.mask.compress.v16i32"
+    function_type = ir.FunctionType(vector, [vector, vector, ir.VectorType(ir.IntType(1), _LANES)])
+    return builder.module.globals.get(name) or ir.Function(builder.module, function_type, name)
+
+
 def _vector_store(builder: Any, mask_address: Any, values: Any, out_address: Any) -> Any:
     # Compresses `values` (16 x i32) by the 16 mask bytes and stores them; gives the number of lanes kept.
     byte, word, vector = ir.IntType(8), ir.IntType(64), values.type
     bytes_type = ir.VectorType(byte, _LANES)
     mask_load = builder.load(builder.inttoptr(mask_address, bytes_type.as_pointer()), align=1)
     bits = builder.icmp_unsigned("!=", mask_load, ir.Constant(bytes_type, [0] * _LANES))
-    bit_type = ir.VectorType(ir.IntType(1), _LANES)
-    compress_type = ir.FunctionType(vector, [vector, vector, bit_type])
-    compress = builder.module.globals.get("llvm.x86.avx512.mask.compress.v16i32") or ir.Function(
-        builder.module, compress_type, "llvm.x86.avx512.mask.compress.v16i32"
-    )
-    kept = builder.call(compress, [values, ir.Constant(vector, [0] * _LANES), bits])
+    kept = builder.call(_compress(builder, vector), [values, ir.Constant(vector, [0] * _LANES), bits])
     builder.store(kept, builder.inttoptr(out_address, vector.as_pointer()), align=4)
     short = ir.IntType(16)
     return builder.zext(builder.ctpop(builder.bitcast(bits, short)), word)
@@ -69,6 +75,25 @@ def _compress_list(typingctx: Any, mask_address: Any, list_address: Any, out_add
     return signature, codegen
 
 
+@intrinsic
+def _compress_bits(typingctx: Any, bits: Any, first: Any, out_address: Any) -> Any:
+    """first + k for every bit k of the lowest sixteen that is set, to the address."""
+    signature = types.void(types.uint64, types.int64, types.int64)
+
+    def codegen(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        lane = ir.IntType(32)
+        vector = ir.VectorType(lane, _LANES)
+        spread = builder.insert_element(ir.Constant(vector, ir.Undefined), builder.trunc(arguments[1], lane), ir.Constant(lane, 0))
+        spread = builder.shuffle_vector(spread, ir.Constant(vector, ir.Undefined), ir.Constant(ir.VectorType(lane, _LANES), [0] * _LANES))
+        values = builder.add(spread, ir.Constant(vector, list(range(_LANES))))
+        bits = builder.bitcast(builder.trunc(arguments[0], ir.IntType(16)), ir.VectorType(ir.IntType(1), _LANES))
+        kept = builder.call(_compress(builder, vector), [values, ir.Constant(vector, [0] * _LANES), bits])
+        builder.store(kept, builder.inttoptr(arguments[2], vector.as_pointer()), align=4)
+        return context.get_dummy_value()
+
+    return signature, codegen
+
+
 @njit(nogil=True)
 def _range_plain(mask: Any, first: int, out: Any) -> Any:
     kept = 0
@@ -85,6 +110,54 @@ def _list_plain(mask: Any, docs: Any, out: Any) -> Any:
         out[kept] = docs[i]
         kept += mask[i]
     return kept
+
+
+# The first bits of 64 are looked for whether there are so many or not: asking would be guessed wrong every other time.
+_FEW_BITS = 4
+_LAST_BIT = np.uint64(1 << 63)  # so that there is a lowest one
+
+
+@inner
+def _few_bits(bits: Any, first: int, out: Any) -> None:
+    for i in range(_FEW_BITS):
+        out[i] = int32(first + int64(lowest_bit(bits | _LAST_BIT)))
+        bits &= bits - uint64(1)
+
+
+@inner
+def _each_bit(bits: Any, first: int, out: Any, count: int) -> None:
+    for i in range(count):
+        out[i] = int32(first + int64(lowest_bit(bits)))
+        bits &= bits - uint64(1)
+
+
+if HAS_AVX512:
+
+    @inner
+    def docs_of_bits(bits: Any, first: int, out_address: int) -> Any:
+        """first + k for every bit k of a uint64 that is set, as int32 to the address, where 64 have room; gives how many."""
+        count = int64(num_bits(bits))
+        if count <= _FEW_BITS:
+            _few_bits(bits, first, carray(pointer(out_address, types.int32), 64))
+            return count
+        at = out_address
+        for quarter in range(4):
+            own = (bits >> uint64(quarter * _LANES)) & uint64(0xFFFF)
+            _compress_bits(own, first + quarter * _LANES, at)
+            at += int64(num_bits(own)) * 4
+        return count
+
+else:
+
+    @inner
+    def docs_of_bits(bits: Any, first: int, out_address: int) -> Any:
+        """first + k for every bit k of a uint64 that is set, as int32 to the address, where 64 have room; gives how many."""
+        count, out = int64(num_bits(bits)), carray(pointer(out_address, types.int32), 64)
+        if count <= _FEW_BITS:
+            _few_bits(bits, first, out)
+        else:
+            _each_bit(bits, first, out, count)
+        return count
 
 
 if HAS_AVX512:

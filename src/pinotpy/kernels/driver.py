@@ -65,6 +65,7 @@ from pinotpy.kernels.abi import (
 from pinotpy.kernels.clock import monotonic_ns
 from pinotpy.kernels.compact import compress_list, compress_range
 from pinotpy.kernels.legs import run_instruction
+from pinotpy.kernels.range_scan import R_END, RANGE_WORDS, are_ranges, scan_ranges
 
 # Cursor words: where a thread is.
 K_UNIT: Final = 0  # the unit being run
@@ -74,7 +75,8 @@ K_INSTRUCTION: Final = 3  # next select instruction of the block in hand, -1: be
 K_LOOPS: Final = 4  # number of expanding instructions that have more lanes
 K_LOOP: Final = 5  # ..8: their indexes, innermost last
 K_TIMESPEC: Final = 10  # 2 words for the clock
-CURSOR_WORDS: Final = 16
+K_RANGES: Final = 16  # ..: what range_scan.py keeps
+CURSOR_WORDS: Final = K_RANGES + RANGE_WORDS
 
 CHECK_BLOCKS: Final = 8
 # A block with at most so many selected docs waits for others, where it may: a select function costs as much as fifty docs,
@@ -176,12 +178,14 @@ def step(units: Any, last_unit: int, _state: Any, state_address: int, cursor: An
         if position < 0:
             position, begun = row[U_LOW], 0
             row[U_SELECTED] = 0
+            cursor[K_RANGES + R_END] = 0
             state[S_UNIT], state[S_SEGMENT] = unit, row[U_SEGMENT]
         filters = row[U_PROGRAM] + row[U_NUM_BEGIN] * _INSTRUCTION_BYTES
         selects = filters + row[U_NUM_FILTER] * _INSTRUCTION_BYTES
         num_select = row[U_NUM_SELECT]
         high, listed = row[U_HIGH], row[U_LIST]
         gathers, filtered = row[U_GATHER] != 0, row[U_NUM_FILTER] > 0
+        ranges = gathers and listed == 0 and are_ranges(control, filters, row[U_NUM_FILTER])
         while position < high or instruction >= 0 or state[S_GATHERED] > 0:
             if instruction < 0:
                 if blocks % CHECK_BLOCKS == 0:
@@ -192,7 +196,17 @@ def step(units: Any, last_unit: int, _state: Any, state_address: int, cursor: An
                     if code != E_OK:
                         break
                 blocks += 1
-                if position < high:
+                if ranges and position < high:
+                    filter_began = monotonic_ns(clock, timespec) if control[C_TRACE] != 0 else 0
+                    position, selected, ready = scan_ranges(state_address, control, cursor[K_RANGES:], filters, row[U_NUM_FILTER], position, high)
+                    row[U_SELECTED] += selected
+                    state[S_DOCS_SCANNED] += selected
+                    if filter_began != 0:
+                        state[S_FILTER_NS] += monotonic_ns(clock, timespec) - filter_began
+                    if not ready and (position < high or state[S_SELECTED] == 0):
+                        state[S_GATHERED] = state[S_SELECTED]
+                        continue
+                elif position < high:
                     n = min(BLOCK, high - position)
                     state[S_NUM] = n
                     if listed == 0:

@@ -9,11 +9,21 @@ from typing import Final
 import numpy as np
 
 from pinotpy.errors import MemoryLimitError, QueryCancelledError, QueryTimeoutError
-from pinotpy.kernels import abi
+from pinotpy.kernels import abi, filters, range_scan
 from pinotpy.query.trace import Trace
 
 QUANTUM_NS: Final = 5_000_000
 MEMORY_SETTING: Final = "pinot.server.query.memory.maxBytes"
+# The words of every query before its own are set.
+_WORDS: Final = np.zeros(abi.CONTROL_WORDS, np.int64)
+_FUSED: Final = {
+    range_scan.IDS_RANGE: filters.ids_range,
+    range_scan.IDS_RUNS: filters.ids_runs,
+    range_scan.RAW_RANGE: filters.raw_range,
+    range_scan.IS_NULL: filters.is_null,
+}
+for _place, _test in _FUSED.items():
+    _WORDS[abi.C_FUSED_TESTS + _place] = _test.address
 
 
 class QueryControl:
@@ -27,7 +37,7 @@ class QueryControl:
 
     def __init__(self, deadline_ns: int = 0, memory_max_bytes: int = 0, *, quantum_ns: int = QUANTUM_NS, trace: Trace | None = None) -> None:
         self.trace = trace
-        self.words = np.zeros(abi.CONTROL_WORDS, np.int64)
+        self.words = _WORDS.copy()
         self.words[abi.C_DEADLINE_NS] = deadline_ns
         self.words[abi.C_MEMORY_MAX] = memory_max_bytes
         self.words[abi.C_QUANTUM_NS] = quantum_ns
