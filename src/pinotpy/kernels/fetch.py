@@ -6,7 +6,9 @@ column was expanded, else 0. A dense block reads contiguously from its base; oth
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
+
+from numba import int64, uint64
 
 from pinotpy.kernels.abi import (
     A0,
@@ -42,13 +44,47 @@ from pinotpy.kernels.abi import (
     words,
 )
 from pinotpy.kernels.bit_flags import flags_at, flags_from
+from pinotpy.kernels.prefetch import AHEAD_BYTES, LINE_BYTES, prefetch
 from pinotpy.kernels.views import view_f32, view_f64, view_i32, view_i64, view_u8, view_u16, view_u32
 
+# At least one in so many docs is read: the lines between them are wanted as well.
+_NEAR: Final = 2
 
-@inner
-def _copy(out: Any, values: Any) -> None:
-    for i in range(len(out)):
-        out[i] = values[i]
+
+def _reading(size_bytes: int) -> Any:
+    # One function for values of each size: the rows of a cache line are a loop of known length, which becomes a few vectors.
+    rows = LINE_BYTES // size_bytes
+
+    @inner
+    def copy(out: Any, values: Any, address: int) -> None:
+        whole = len(out) // rows * rows
+        for i in range(0, whole, rows):
+            prefetch(address + i * size_bytes + AHEAD_BYTES)
+            for k in range(rows):
+                out[uint64(i + k)] = values[uint64(i + k)]
+        for i in range(whole, len(out)):
+            out[uint64(i)] = values[uint64(i)]
+
+    @inner
+    def gather_ahead(out: Any, values: Any, address: int, positions: Any) -> None:
+        whole = len(out) // rows * rows
+        for i in range(0, whole, rows):
+            prefetch(address + int64(positions[uint64(i)]) * size_bytes + AHEAD_BYTES)
+            for k in range(rows):
+                out[uint64(i + k)] = values[positions[uint64(i + k)]]
+        for i in range(whole, len(out)):
+            out[uint64(i)] = values[positions[uint64(i)]]
+
+    @inner
+    def read(out: Any, values: Any, address: int, dense: bool, base: int, positions: Any, near: bool) -> None:
+        if dense:
+            copy(out, values[base : base + len(out)], address + base * size_bytes)
+        elif near:
+            gather_ahead(out, values, address, positions)
+        else:
+            _gather(out, values, positions)
+
+    return read
 
 
 @inner
@@ -58,23 +94,25 @@ def _gather(out: Any, values: Any, positions: Any) -> None:
         out[i] = values[positions[i]]
 
 
-@inner
-def _read(out: Any, values: Any, dense: bool, base: int, positions: Any) -> None:
-    if dense:
-        _copy(out, values[base : base + len(out)])
-    else:
-        _gather(out, values, positions)
+_read_1, _read_2, _read_4, _read_8 = _reading(1), _reading(2), _reading(4), _reading(8)
 
 
 @inner
-def _ids(out: Any, meta: Any, dense: bool, base: int, positions: Any) -> None:
+def _ids(out: Any, meta: Any, dense: bool, base: int, positions: Any, near: bool) -> None:
     width, address, count = meta[M_WIDTH], meta[M_DATA], meta[M_NUM_VALUES]
     if width == 1:
-        _read(out, view_u8(address, count), dense, base, positions)
+        _read_1(out, view_u8(address, count), address, dense, base, positions, near)
     elif width == 2:
-        _read(out, view_u16(address, count), dense, base, positions)
+        _read_2(out, view_u16(address, count), address, dense, base, positions, near)
     else:
-        _read(out, view_u32(address, count), dense, base, positions)
+        _read_4(out, view_u32(address, count), address, dense, base, positions, near)
+
+
+@inner
+def _are_near(positions: Any) -> Any:
+    # Most of the docs between the first and the last are read, so that the next block will be as well. Not of lanes and of sorted
+    # rows, whose positions may stand in any order; a wrong guess costs hints, no more.
+    return len(positions) > 1 and int64(positions[len(positions) - 1]) - int64(positions[0]) < _NEAR * len(positions)
 
 
 @inner
@@ -87,8 +125,8 @@ def _positions(state: Any, args: Any) -> Any:
 def fetch_ids(state_address: int, args_address: int) -> Any:
     """Dict ids, u32."""
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
-    dense = state[S_DENSE] == 1 and args[A0 + 2] == 0
-    _ids(register_u32(state, args[A0])[: state[S_SELECTED]], words(args[A0 + 1], META_WORDS), dense, state[S_BASE], _positions(state, args))
+    dense, positions = state[S_DENSE] == 1 and args[A0 + 2] == 0, _positions(state, args)
+    _ids(register_u32(state, args[A0])[: state[S_SELECTED]], words(args[A0 + 1], META_WORDS), dense, state[S_BASE], positions, _are_near(positions))
     return E_OK
 
 
@@ -100,21 +138,22 @@ def fetch_values(state_address: int, args_address: int) -> Any:
     n, base, stored = state[S_SELECTED], state[S_BASE], meta[M_STORED]
     positions = _positions(state, args)
     dense = state[S_DENSE] == 1 and args[A0 + 2] == 0
+    near = not dense and _are_near(positions)
     integers, floats = register_i64(state, args[A0])[:n], register_f64(state, args[A0])[:n]
     address, count = meta[M_DATA], meta[M_NUM_VALUES]
     if meta[M_CARDINALITY] >= 0:
         ids = view_u32(state[S_SCRATCH], n)
-        _ids(ids, meta, dense, base, positions)
+        _ids(ids, meta, dense, base, positions, near)
         # From here the dictionary is the column and the ids are the positions.
-        positions, dense, address, count = ids, False, meta[M_DICTIONARY], meta[M_CARDINALITY]
+        positions, dense, near, address, count = ids, False, False, meta[M_DICTIONARY], meta[M_CARDINALITY]
     if stored == T_INT:
-        _read(integers, view_i32(address, count), dense, base, positions)
+        _read_4(integers, view_i32(address, count), address, dense, base, positions, near)
     elif stored == T_LONG:
-        _read(integers, view_i64(address, count), dense, base, positions)
+        _read_8(integers, view_i64(address, count), address, dense, base, positions, near)
     elif stored == T_FLOAT:
-        _read(floats, view_f32(address, count), dense, base, positions)
+        _read_4(floats, view_f32(address, count), address, dense, base, positions, near)
     elif stored == T_DOUBLE:
-        _read(floats, view_f64(address, count), dense, base, positions)
+        _read_8(floats, view_f64(address, count), address, dense, base, positions, near)
     return E_OK
 
 

@@ -208,14 +208,26 @@ def _grow_index(context: Any, groups_max: int) -> Any:
 
 
 @njit(nogil=True)
-def _places(block: Any, index: Any, mask: Any, places: Any, firsts: Any) -> None:
-    # Where each key would be, and what is there: independent loads, so that cache misses overlap.
+def _places(block: Any, mask: Any, places: Any) -> None:
+    # Where each key would be.
     for i in range(len(places)):
         h = uint64(block[i]) * _MULTIPLIER
         h = (h ^ (h >> uint64(29))) * _MULTIPLIER
         places[i] = int64((h >> uint64(12)) & mask)
-    for i in range(len(places)):
-        firsts[i] = index[uint64(2) * uint64(places[i])]
+
+
+@njit(nogil=True)
+def _found_at_once(block: Any, index: Any, places: Any, out: Any, missed: Any) -> Any:
+    # Groups of the keys that lie in their first place; the others are listed. Without branches, which could not be foretold, and
+    # with loads that do not wait for each other, so that cache misses overlap.
+    misses = uint64(0)
+    for i in range(len(out)):
+        at = uint64(2) * uint64(places[i])
+        group = index[at + uint64(1)]
+        out[i] = uint32(group - 1)
+        missed[misses] = i
+        misses += uint64((index[at] != block[i]) | (group == 0))
+    return int64(misses)
 
 
 @njit(nogil=True, inline="always")
@@ -231,8 +243,10 @@ def _find_single(context: Any, block: Any, out: Any) -> None:
     groups, limit, cut = context[G_NUM_GROUPS], _limit(context), 0
     keys = words(context[G_KEYS + V_ADDRESS], groups + n)
     places = words(context[G_SCRATCH + V_ADDRESS], BLOCK)[:n]
-    _places(block, index, mask, places, words(context[G_SCRATCH + V_ADDRESS] + BLOCK * 8, BLOCK)[:n])
-    for i in range(n):
+    missed = words(context[G_SCRATCH + V_ADDRESS] + BLOCK * 8, BLOCK)
+    _places(block, mask, places)
+    for j in range(_found_at_once(block, index, places, out, missed)):
+        i = uint64(missed[j])
         key = block[i]
         at = uint64(places[i])
         while True:

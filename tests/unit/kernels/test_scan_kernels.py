@@ -151,11 +151,11 @@ def test_expanding_repeats_docs_once_a_value_in_portions_of_a_block() -> None:
 @pytest.mark.parametrize("dictionary", [True, False])
 def test_fetched_values_equal_the_column(data_type: DataType, dictionary: bool) -> None:
     rng = np.random.default_rng(4)
-    values = (rng.integers(-300, 300, 5000) / 1).astype(data_type.stored.numpy)
+    values = (rng.integers(-300, 300, 5003) / 1).astype(data_type.stored.numpy)
     segment = FakeSegment("s", [fake_column("a", data_type, values.tolist(), dictionary=dictionary)])
     condition = Predicate(Identifier("a"), Comparison.NOT_IN, (0, 1, 2, 3, 4, 5))
     for where, expected in ((None, values), (condition, values[~np.isin(values, range(6))])):
         context = replace(_context("a", data_type, where), order_by=(OrderBy(Identifier("a")),))
         # Sort keys are made of fetched values; all rows are kept.
-        docs = find_top_rows(build_scan(context, [segment], QueryControl()), ["a"], 5000)[1]
+        docs = find_top_rows(build_scan(context, [segment], QueryControl()), ["a"], 5003)[1]
         assert len(docs) == len(expected) and (values[docs] == np.sort(expected)).all()
