@@ -25,10 +25,11 @@ from starlette.types import Receive, Scope, Send
 
 from pinotpy import __version__
 from pinotpy.errors import PayloadTooLargeError, PinotError
-from pinotpy.service.access import AccessControl
+from pinotpy.service.access import AccessControl, Credentials
 from pinotpy.service.http_errors import error_answer
 from pinotpy.service.http_guard import Visit, admit, check_headers, limited, request_id_of
 from pinotpy.service.http_protocol import CONNECTION_KEY
+from pinotpy.service.known_heads import KnownHeads
 from pinotpy.service.logs import request_id_var
 from pinotpy.service.metrics import Metrics
 from pinotpy.service.rights import Action, Resource, table_resource
@@ -47,6 +48,7 @@ class HttpApp:
         self.fastapi = FastAPI(title=f"pinotpy {role}", version=__version__, docs_url=None, redoc_url=None, openapi_url=None)
         self.fastapi.router.route_class = self._route_class()
         self._fast: dict[tuple[str, str], Route] = {}
+        self.known_heads = KnownHeads()
         for route in routes:
             self._register(route)
         for kind in (PinotError, RequestValidationError, HTTPException, Exception):
@@ -176,26 +178,33 @@ class HttpApp:
         """The route that answers before FastAPI, if one does."""
         return self._fast.get((method, path))
 
-    async def answer_whole(self, route: Route, scope: Scope, body: bytes) -> FastResponse:
-        """Answer a fast route's request that is here as a whole. Raises ClientGoneError when the client hung up meanwhile."""
+    async def answer_whole(self, route: Route, scope: Scope, body: bytes, *, is_known: bool = False) -> FastResponse:
+        """Answer a fast route's request that is here as a whole. Raises ClientGoneError when the client hung up meanwhile.
+
+        `is_known`: its head passed the checks before (known_heads.py), names nobody, and who asks is all that is left to find out.
+        """
         started_ns = time.perf_counter_ns()
         visit = Visit(route, self.access, self.metrics, request_id_of(scope["headers"]), _peer(scope))
         request_id_var.set(visit.request_id)  # in the context of this request's own task
         status = 499
         try:
-            answer = await self._answered(visit, scope, body, None)
+            answer = await self._answered(visit, scope, body, None, is_known=is_known)
             status = answer.status
             return answer
         finally:
             self.metrics.count("httpRequests", status=f"{status // 100}xx")
             self.metrics.observe("httpRequestLatency", (time.perf_counter_ns() - started_ns) / 1e9)
 
-    async def _answered(self, visit: Visit, scope: Scope, body: bytes | None, receive: Receive | None) -> FastResponse:
+    async def _answered(self, visit: Visit, scope: Scope, body: bytes | None, receive: Receive | None, *, is_known: bool = False) -> FastResponse:
         """The answer of a fast route; its body is given, or received after the caller is known."""
         route, headers = visit.route, scope["headers"]
         try:
-            await admit(visit, scope, {})
-            check_headers(headers, route.body_max_bytes)
+            principal = self.access.recall(Credentials(peer=visit.peer)) if is_known else None
+            if principal is not None:
+                visit.principal = principal
+            else:
+                await admit(visit, scope, {})
+                check_headers(headers, route.body_max_bytes)
             if body is None:
                 assert receive is not None
                 body = await _read_body(receive)

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Coroutine
 from typing import Any, cast
 
 import orjson
 from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
+from pinotpy.service.known_heads import KnownHead
 from pinotpy.service.routes import FastResponse, Route
 
 # Where a request's scope holds its connection.
@@ -44,12 +46,13 @@ _default_lines: dict[str, tuple[Any, bytes]] = {}
 class _WholeRequest:
     """A request of a fast route, with what the protocol asks of a RequestResponseCycle."""
 
-    __slots__ = ("body", "disconnected", "is_begun", "keep_alive", "message_event", "more_body", "response_complete", "response_started", "route")
+    __slots__ = ("body", "disconnected", "is_begun", "keep_alive", "message_event", "more_body", "response_complete", "response_started", "route", "whole")
 
     def __init__(self, route: Route, keep_alive: bool) -> None:
         self.route = route
         self.keep_alive = keep_alive
         self.body = bytearray()
+        self.whole: bytes | None = None  # all bytes of the request, if they came in one piece with nothing else
         self.more_body = True
         self.is_begun = False
         self.disconnected = self.response_started = self.response_complete = False
@@ -69,6 +72,9 @@ class GuardedHttpProtocol(HttpToolsProtocol):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._in_headers = True
+        self._in_message = False
+        self._piece: bytes | None = None  # what is being read, where it began with a request
+        self._idle_since = 0.0
         self._header_bytes = 0
         self._num_headers = 0
         self._body_bytes = 0
@@ -94,6 +100,13 @@ class GuardedHttpProtocol(HttpToolsProtocol):
         self._awaited_since = self.loop.time()
 
     def data_received(self, data: bytes) -> None:
+        front = self._front
+        if front is not None and not self._in_message:
+            found = front.known_heads.find(data)
+            if found is not None and self._is_free():
+                self._answer_known(*found)
+                return
+            self._piece = data
         if self._in_headers:
             if self._awaited_since == 0.0:
                 self._awaited_since = self.loop.time()
@@ -101,6 +114,7 @@ class GuardedHttpProtocol(HttpToolsProtocol):
         elif self._in_body:
             self._body_bytes += len(data)
         super().data_received(data)
+        self._piece = None
         if isinstance(self.cycle, _WholeRequest) and not self.cycle.is_begun and not self.transport.is_closing():
             self._go_on_in_pieces(self.cycle)
         if self._in_headers and self._header_bytes > HEADER_MAX_BYTES:
@@ -110,6 +124,7 @@ class GuardedHttpProtocol(HttpToolsProtocol):
         super().on_message_begin()
         self.scope[CONNECTION_KEY] = self  # type: ignore[literal-required]
         self._num_headers = 0
+        self._in_message = True
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._num_headers += 1
@@ -136,21 +151,25 @@ class GuardedHttpProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         self._in_headers, self._in_body = True, False
+        self._in_message = False
         self._header_bytes = 0
         self._awaited_since = 0.0
         if self.cycle is None:
             return
         super().on_message_complete()
         if isinstance(self.cycle, _WholeRequest) and not self.cycle.is_begun:
+            piece, length = self._piece, len(self.cycle.body)
+            # Two requests in one piece: only the whole of one is learned from.
+            if piece is not None and piece.find(b"\r\n\r\n") + 4 + length == len(piece):
+                self.cycle.whole = piece
             self._answer_whole(self.cycle)
+            self._piece = None
 
     # --- fast routes -------------------------------------------------------------------------------------------------
 
     def _begin_whole(self) -> bool:
         """Whether this request is one of a fast route whose body is small and said to be: then it is answered as a whole."""
-        if self.pipeline or self.expect_100_continue or (self.cycle is not None and not self.cycle.response_complete):
-            return False
-        if len(self.connections) >= (self.limit_concurrency or 0) or len(self.tasks) >= (self.limit_concurrency or 0):
+        if self.expect_100_continue or not self._is_free():
             return False
         path, _, query_string = self.url.partition(b"?")
         if not path.startswith(b"/") or b"%" in path or b"#" in self.url or not path.isascii():
@@ -176,6 +195,27 @@ class GuardedHttpProtocol(HttpToolsProtocol):
         self.cycle = cast(RequestResponseCycle, _WholeRequest(route, parser.should_keep_alive()))
         return True
 
+    def _is_free(self) -> bool:
+        """Whether a request that comes now is answered at once."""
+        if self.pipeline or (self.cycle is not None and not self.cycle.response_complete) or self.transport.is_closing():
+            return False
+        allowed = self.limit_concurrency or 0
+        return len(self.connections) < allowed and len(self.tasks) < allowed
+
+    def _answer_known(self, head: KnownHead, body: bytes) -> None:
+        """As the parser and `_answer_whole` would, of a head that they know."""
+        self._awaited_since = 0.0
+        request = _WholeRequest(head.route, True)
+        request.is_begun, request.more_body = True, False
+        self.cycle = cast(RequestResponseCycle, request)
+        scope = {**head.scope, "client": self.client, "server": self.server, CONNECTION_KEY: self}
+        self._begin(self._answered(request, scope, body))
+
+    def _begin(self, answering: Coroutine[Any, Any, None]) -> None:
+        task = self.loop.create_task(answering)
+        task.add_done_callback(self.tasks.discard)
+        self.tasks.add(task)
+
     def _go_on_in_pieces(self, request: _WholeRequest) -> None:
         """The body is not here yet: the application learns who asks before it reads on."""
         self.cycle = cast(RequestResponseCycle, None)
@@ -185,18 +225,22 @@ class GuardedHttpProtocol(HttpToolsProtocol):
 
     def _answer_whole(self, request: _WholeRequest) -> None:
         request.is_begun = True
-        task = self.loop.create_task(self._answered(request, cast(Any, self.scope)))
-        task.add_done_callback(self.tasks.discard)
-        self.tasks.add(task)
+        self._begin(self._answered(request, cast(Any, self.scope), None))
 
-    async def _answered(self, request: _WholeRequest, scope: Scope) -> None:
-        assert self._front is not None
-        refusal = None if self._refusal is None else self._refusal(scope["headers"])
+    async def _answered(self, request: _WholeRequest, scope: Scope, known_body: bytes | None) -> None:
+        """`known_body`: the body, where the head is known; None: it is in the request, and nothing is known."""
+        front = self._front
+        assert front is not None
+        is_known = known_body is not None
+        refusal = None if is_known or self._refusal is None else self._refusal(scope["headers"])
         try:
             if refusal is not None:
                 answer = FastResponse(refusal, 403)
             else:
-                answer = await self._front.answer_whole(request.route, scope, bytes(request.body))
+                answer = await front.answer_whole(request.route, scope, bytes(request.body) if known_body is None else known_body, is_known=is_known)
+                if request.whole is not None and request.keep_alive and answer.status == 200:
+                    left_out = ("client", "server", CONNECTION_KEY)
+                    front.known_heads.learn(request.whole, request.route, {key: value for key, value in scope.items() if key not in left_out})
         except Exception:
             # The client hung up, or a fault that answer_whole did not foresee and that is logged there.
             if not request.disconnected:
@@ -226,6 +270,16 @@ class GuardedHttpProtocol(HttpToolsProtocol):
             self.transport.close()
         self.on_response_complete()
 
+    def on_response_complete(self) -> None:
+        # As the server does it, but for the timer that would end an idle connection: `sweep` does.
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self._idle_since = self.loop.time()
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+
     def _default_lines(self) -> bytes:
         """The headers of every answer; the server makes a new list of them when the date changes."""
         headers = self.server_state.default_headers
@@ -237,6 +291,10 @@ class GuardedHttpProtocol(HttpToolsProtocol):
     def sweep(self, now: float) -> None:
         """Cut the connection off if its client is too slow to send or to read. `now` in loop time."""
         if self.transport is None or self.transport.is_closing():
+            return
+        is_idle = not self._in_message and not self.pipeline and (self.cycle is None or self.cycle.response_complete)
+        if is_idle and self._idle_since and now - self._idle_since > self.timeout_keep_alive:
+            self.transport.close()
             return
         if self._awaited_since:
             limit_s = HEADER_TIMEOUT_S if self._in_headers else BODY_GRACE_S + self._body_bytes / BODY_MIN_BYTES_PER_S

@@ -90,7 +90,7 @@ def instance(parameter: str) -> Target:
     return Target(TargetKind.PATH, ResourceKind.INSTANCE, parameter)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class FastRequest:
     """What a fast route's handler gets: the whole body, and who asks (`allows` says whether they may)."""
 
