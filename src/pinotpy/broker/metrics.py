@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pinotpy.query.response.envelope import Envelope
-from pinotpy.service.metrics import Metrics
+from pinotpy.service.metrics import TABLES_MAX, Metrics, Tally, Timings
 
 # Which counter an exception code belongs to.
 _BY_CODE = {
@@ -16,20 +16,41 @@ _BY_CODE = {
 _BY_CODE_AND_TABLE = {305: "noServingHostForSegment", 425: "requestSendExceptions", 427: "responseFetchExceptions"}
 
 
+class _OfTable:
+    """What is counted of every query of one table."""
+
+    __slots__ = ("docs", "filter_entries", "other_entries", "queries", "times")
+
+    def __init__(self, metrics: Metrics, table: str) -> None:
+        self.queries: Tally = metrics.tally("queries", table=table)
+        self.times: Timings = metrics.timings("queryTotalTime", table=table)
+        self.docs: Tally = metrics.tally("documentsScanned", table=table)
+        self.filter_entries: Tally = metrics.tally("entriesScannedInFilter", table=table)
+        self.other_entries: Tally = metrics.tally("entriesScannedPostFilter", table=table)
+
+
 class BrokerMetrics:
-    """Counts queries; `metrics` is the daemon's registry."""
+    """Counts queries; `metrics` is the daemon's registry. Used by one event loop."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
+        self._tables: dict[str, _OfTable] = {}
+        self._generation = metrics.generation
 
     def query_done(self, table: str, took_ms: float, envelope: Envelope) -> None:
         """One query was answered (or refused)."""
-        count, statistics = self._metrics.count, envelope.statistics
-        count("queries", table=table)
-        self._metrics.observe("queryTotalTime", took_ms / 1000, table=table)
-        count("documentsScanned", statistics.num_docs_scanned, table=table)
-        count("entriesScannedInFilter", statistics.num_entries_scanned_in_filter, table=table)
-        count("entriesScannedPostFilter", statistics.num_entries_scanned_post_filter, table=table)
+        counters = self._tables.get(table)
+        if counters is None or self._generation != self._metrics.generation:
+            counters = self._of_table(table)
+        statistics = envelope.statistics
+        counters.queries.add()
+        counters.times.add(took_ms / 1000)
+        counters.docs.add(statistics.num_docs_scanned)
+        counters.filter_entries.add(statistics.num_entries_scanned_in_filter)
+        counters.other_entries.add(statistics.num_entries_scanned_post_filter)
+        if not statistics.num_groups_limit_reached and not envelope.exceptions and envelope.num_servers_responded >= envelope.num_servers_queried:
+            return
+        count = self._metrics.count
         if statistics.num_groups_limit_reached:
             count("brokerResponsesWithNumGroupsLimitReached", table=table)
         if envelope.num_servers_responded < envelope.num_servers_queried:
@@ -42,3 +63,10 @@ class BrokerMetrics:
                 count(_BY_CODE[fault.code])
             elif fault.code in _BY_CODE_AND_TABLE:
                 count(_BY_CODE_AND_TABLE[fault.code], table=table)
+
+    def _of_table(self, table: str) -> _OfTable:
+        if self._generation != self._metrics.generation or len(self._tables) > TABLES_MAX:
+            self._tables.clear()
+            self._generation = self._metrics.generation
+        found = self._tables[table] = _OfTable(self._metrics, table)
+        return found

@@ -9,6 +9,7 @@ import asyncio
 import socket
 import ssl
 from collections import OrderedDict
+from math import inf
 from typing import cast
 
 from pinotpy.errors import DataError, OutOfCapacityError, PinotError, ServerNotRespondingError, ServerUnreachableError
@@ -23,6 +24,8 @@ CONNECT_TIMEOUT_S = 2.0
 # A server that vanished without a word is noticed after so long, whether something was sent to it or not.
 VANISHED_AFTER_S = 12
 KEEPALIVE_AFTER_S = 10
+# Timers may come so much early.
+TIMER_UNIT_S = 0.001
 
 
 class NoConnectionError(ServerUnreachableError):
@@ -119,11 +122,13 @@ class FrameChannel:
 class _Call:
     """One call that waits for its answer."""
 
-    __slots__ = ("answer", "num_bytes", "pieces", "server")
+    __slots__ = ("answer", "deadline_s", "num_bytes", "pieces", "server", "timeout_s")
 
-    def __init__(self, answer: asyncio.Future[bytes], server: ServerAddress) -> None:
+    def __init__(self, answer: asyncio.Future[bytes], server: ServerAddress, timeout_s: float, deadline_s: float) -> None:
         self.answer = answer
         self.server = server
+        self.timeout_s = timeout_s
+        self.deadline_s = deadline_s  # in loop time
         self.pieces: list[bytes] = []
         self.num_bytes = 0
 
@@ -138,6 +143,9 @@ class _Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._loop = asyncio.get_running_loop()
         self._last_number = 0
+        # One timer for all calls, at the first deadline that there was when it was set: most calls end long before theirs.
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_s = inf
         self.is_closed = False
         self._greeted: asyncio.Future[None] = self._loop.create_future()
 
@@ -159,8 +167,10 @@ class _Connection(asyncio.Protocol):
             raise ServerUnreachableError(f"connection to {server} was closed", server=server.instance)
         self._last_number = number = self._last_number + 1
         future: asyncio.Future[bytes] = self._loop.create_future()
-        self.calls[number] = _Call(future, server)
-        timer = self._loop.call_later(timeout_s, self._expire, number, timeout_s)
+        deadline_s = self._loop.time() + timeout_s
+        self.calls[number] = _Call(future, server, timeout_s, deadline_s)
+        if deadline_s < self._timer_s:
+            self._look_at(deadline_s)
         timeout_ms = min(int(timeout_s * 1000) + 1, TIMEOUT_MAX_MS)
         transport.write(frame(FrameKind.CALL, number, request, timeout_ms))
         try:
@@ -168,8 +178,6 @@ class _Connection(asyncio.Protocol):
         except asyncio.CancelledError:
             self._give_up(number)
             raise
-        finally:
-            timer.cancel()
 
     def close(self) -> None:
         """Calls in flight fail."""
@@ -234,11 +242,22 @@ class _Connection(asyncio.Protocol):
         else:
             raise DataError("what listens there greets with other bytes than a server of this protocol")
 
-    def _expire(self, number: int, timeout_s: float) -> None:
-        call = self.calls.get(number)
-        if call is not None and not call.answer.done():
-            call.answer.set_exception(_late(call.server, timeout_s))
-        self._give_up(number)
+    def _look_at(self, when_s: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer, self._timer_s = self._loop.call_at(when_s, self._expire), when_s
+
+    def _expire(self) -> None:
+        """End the calls whose time is up, and look again at the next deadline."""
+        now_s = self._loop.time() + TIMER_UNIT_S
+        self._timer, self._timer_s = None, inf
+        for number, call in list(self.calls.items()):
+            if call.deadline_s <= now_s:
+                if not call.answer.done():
+                    call.answer.set_exception(_late(call.server, call.timeout_s))
+                self._give_up(number)
+        if self.calls:
+            self._look_at(min(call.deadline_s for call in self.calls.values()))
 
     def _give_up(self, number: int) -> None:
         if self.calls.pop(number, None) is not None and self._transport is not None and not self._transport.is_closing():
@@ -246,6 +265,8 @@ class _Connection(asyncio.Protocol):
 
     def _end(self, reason: str) -> None:
         self.is_closed = True
+        if self._timer is not None:
+            self._timer.cancel()
         if not self._greeted.done():
             self._greeted.set_exception(ServerUnreachableError(f"the connection {reason}"))
             self._greeted.exception()  # nobody may be waiting

@@ -49,6 +49,7 @@ class HttpApp:
         self.fastapi.router.route_class = self._route_class()
         self._fast: dict[tuple[str, str], Route] = {}
         self.known_heads = KnownHeads()
+        self._num_good, self._latencies = metrics.tally("httpRequests", status="2xx"), metrics.timings("httpRequestLatency")
         for route in routes:
             self._register(route)
         for kind in (PinotError, RequestValidationError, HTTPException, Exception):
@@ -192,8 +193,11 @@ class HttpApp:
             status = answer.status
             return answer
         finally:
-            self.metrics.count("httpRequests", status=f"{status // 100}xx")
-            self.metrics.observe("httpRequestLatency", (time.perf_counter_ns() - started_ns) / 1e9)
+            if 200 <= status < 300:
+                self._num_good.add()
+            else:
+                self.metrics.count("httpRequests", status=f"{status // 100}xx")
+            self._latencies.add((time.perf_counter_ns() - started_ns) / 1e9)
 
     async def _answered(self, visit: Visit, scope: Scope, body: bytes | None, receive: Receive | None, *, is_known: bool = False) -> FastResponse:
         """The answer of a fast route; its body is given, or received after the caller is known."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -17,6 +18,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import generate_latest
 
 TABLES_MAX = 1000
+# Observations of a histogram that may wait.
+WAITING_MAX = 256
 ALL_TABLES_LABEL = "allTables"
 EXPOSITION_CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _NAME = re.compile(r"[a-z][A-Za-z0-9]{0,79}")
@@ -53,6 +56,52 @@ class _Child:
     def observe(self, amount: float) -> None: ...
 
 
+class Tally:
+    """A counter of one set of label values that one thread counts with every request: a number here, shown at the next look."""
+
+    __slots__ = ("_child", "_counted", "_shown")
+
+    def __init__(self, child: _Child) -> None:
+        self._child = child
+        self._counted: float = 0
+        self._shown: float = 0
+
+    def add(self, amount: float = 1) -> None:
+        """Add to the counter. Called by one thread only."""
+        self._counted += amount
+
+    def show(self) -> None:
+        """Hand on what was counted. Called under a lock."""
+        counted = self._counted
+        self._child.inc(counted - self._shown)
+        self._shown = counted
+
+
+class Timings:
+    """The observations of a histogram of one set of label values, handed on many at once."""
+
+    __slots__ = ("_child", "_waiting")
+
+    def __init__(self, child: _Child) -> None:
+        self._child = child
+        self._waiting: deque[float] = deque()
+
+    def add(self, seconds: float) -> None:
+        """Add one observation."""
+        self._waiting.append(seconds)
+        if len(self._waiting) >= WAITING_MAX:
+            self.show()
+
+    def show(self) -> None:
+        """Hand on what waits; several threads may."""
+        waiting, observe = self._waiting, self._child.observe
+        try:
+            while True:
+                observe(waiting.popleft())
+        except IndexError:
+            return
+
+
 class Metrics:
     """The metrics of one daemon. Safe to share between threads; its lock guards the creation of label sets."""
 
@@ -62,7 +111,10 @@ class Metrics:
         self._declarations: dict[str, Metric] = {}
         self._families: dict[str, Counter | Gauge | Histogram] = {}
         self._children: dict[tuple[str, tuple[str, ...]], _Child] = {}
+        self._kept: dict[int, Tally | Timings] = {}  # by identity of their child
         self._tables: set[str] = set()
+        # Grows when tables are forgotten: who keeps tallies of tables asks for them anew then.
+        self.generation = 0
         self._lock = threading.Lock()
         for metric in declarations:
             self._declare(metric)
@@ -84,6 +136,20 @@ class Metrics:
         """Add one observation to a histogram."""
         self._child(name, MetricKind.HISTOGRAM, labels).observe(seconds)
 
+    def tally(self, name: str, **labels: str) -> Tally:
+        """A counter for a thread that counts with every request; kept by the caller until `generation` changes."""
+        child = self._child(name, MetricKind.COUNTER, labels)
+        found = self._kept.setdefault(id(child), Tally(child))
+        assert isinstance(found, Tally)
+        return found
+
+    def timings(self, name: str, **labels: str) -> Timings:
+        """A histogram in the same way."""
+        child = self._child(name, MetricKind.HISTOGRAM, labels)
+        found = self._kept.setdefault(id(child), Timings(child))
+        assert isinstance(found, Timings)
+        return found
+
     def watch(self, name: str, read: Callable[[], float]) -> None:
         """Let a gauge without labels be read by calling `read` when somebody looks at /metrics."""
         family = self._families[name]
@@ -97,11 +163,15 @@ class Metrics:
             for name, values in [key for key in self._children if key[1]]:
                 labels = self._declarations[name].labels
                 if "table" in labels and values[labels.index("table")] == table:
-                    del self._children[(name, values)]
+                    self._kept.pop(id(self._children.pop((name, values))), None)
                     self._families[name].remove(*values)
+            self.generation += 1
 
     def render(self) -> bytes:
         """Prometheus' text form."""
+        with self._lock:
+            for kept in list(self._kept.values()):
+                kept.show()
         return generate_latest(self._registry)
 
     def _declare(self, metric: Metric) -> None:

@@ -13,12 +13,14 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from pinotpy.broker.metrics import BrokerMetrics
 from pinotpy.config.settings import BrokerSettings
+from pinotpy.query.response.envelope import Envelope
 from pinotpy.service import audit, logs
 from pinotpy.service import metrics as metrics_module
 from pinotpy.service.assembly import equip
 from pinotpy.service.logs import configure_logs, escape, key_values, mask_secrets, request_id_var
-from pinotpy.service.metric_catalogue import METRICS_BY_ROLE, SERVER_METRICS
+from pinotpy.service.metric_catalogue import BROKER_METRICS, METRICS_BY_ROLE, SERVER_METRICS
 from pinotpy.service.metrics import Metric, MetricKind, Metrics
 
 
@@ -68,6 +70,35 @@ def test_a_deleted_tables_series_go() -> None:
     metrics.count("queries", table="kept")
     metrics.forget_table("gone")
     assert b'"gone"' not in metrics.render() and b'"kept"' in metrics.render()
+
+
+def test_tallies_and_timings_are_shown_at_every_look_beside_plain_counts() -> None:
+    metrics = Metrics("broker", BROKER_METRICS)
+    queries, times = metrics.tally("queries", table="t"), metrics.timings("queryTotalTime", table="t")
+    for look in range(1, 4):
+        for _ in range(3 * metrics_module.WAITING_MAX // 2):
+            queries.add(2)
+            times.add(0.25)
+        metrics.count("queries", table="t")
+        found, calls = samples(metrics), look * 3 * metrics_module.WAITING_MAX // 2
+        assert found["pinot_broker_queries_total", (("table", "t"),)] == 2 * calls + look
+        assert found["pinot_broker_queryTotalTime_count", (("table", "t"),)] == calls
+        assert found["pinot_broker_queryTotalTime_sum", (("table", "t"),)] == 0.25 * calls
+    assert metrics.tally("queries", table="t") is queries
+
+
+def test_tallies_of_a_deleted_table_begin_anew() -> None:
+    metrics = Metrics("broker", BROKER_METRICS)
+    counted, envelope = BrokerMetrics(metrics), Envelope()
+    for forgotten in range(3):
+        assert metrics.generation == forgotten
+        counted.query_done("t", 1.0, envelope)
+        counted.query_done("other", 1.0, envelope)
+        found = samples(metrics)
+        assert found["pinot_broker_queries_total", (("table", "t"),)] == 1
+        assert found["pinot_broker_queries_total", (("table", "other"),)] == forgotten + 1
+        metrics.forget_table("t")
+        assert b'"t"' not in metrics.render()
 
 
 def test_a_watched_gauge_is_read_when_shown() -> None:
