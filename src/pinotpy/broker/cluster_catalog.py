@@ -24,6 +24,11 @@ from pinotpy.rpc.channel import ServerAddress
 log = logging.getLogger(__name__)
 # An upload is acknowledged before its segment is loaded: for so long it may be absent everywhere without being missed.
 LOADING_GRACE_MS = 60_000
+# Names that are kept with what they resolved to; SQL may spell one table in many ways.
+RESOLVED_MAX = 1024
+
+
+FOREVER_MS = 2**62
 
 
 class TableDisabledError(InvalidQueryError):
@@ -53,20 +58,42 @@ class ClusterCatalog:
         self._clock = clock
         self._routings: dict[str, _Known] = {}
         self._schemas: dict[str, tuple[object, Schema]] = {}
+        # What was resolved in one view: views never change, each query asks for the same few things.
+        self._resolved_view: ClusterView | None = None
+        self._resolved: dict[tuple[str, Dialect], tuple[int, Target]] = {}  # with the time until which it holds
+        self._addresses: dict[str, ServerAddress] = {}
         self._served: dict[str, set[str]] = {}  # table → segments that some replica has served since this broker started
 
     def resolve(self, table: str, dialect: Dialect) -> Target:
         """See Catalog.resolve."""
-        view = self._view()
+        view = self._current_view()
+        known = self._resolved.get((table, dialect))
+        if known is not None and self._clock.now_ms() < known[0]:
+            return known[1]
         raw, table_type = self._find(view, table, dialect)
-        halves = []
+        halves, until_ms = [], FOREVER_MS
         for kind in TableType:
             name = table_name_with_type(raw, kind)
             if name in view.ideal_states and table_type in (None, kind):
                 halves.append(Half(self.routing(name)))
+                until_ms = min(until_ms, self._routings[name].until_ms)
         if not halves:
             raise TableNotFoundError(f"table '{table}' is not served: its config exists, its ideal state does not", table=table)
-        return Target(raw, self._schema(view, raw), tuple(halves))
+        target = Target(raw, self._schema(view, raw), tuple(halves))
+        if self._view() is view:
+            if len(self._resolved) >= RESOLVED_MAX:
+                self._resolved.clear()
+            self._resolved[table, dialect] = until_ms, target
+        return target
+
+    def _current_view(self) -> ClusterView:
+        """The newest view; what was resolved in another one is dropped."""
+        view = self._view()
+        if view is not self._resolved_view:
+            self._resolved.clear()
+            self._addresses.clear()
+            self._resolved_view = view
+        return view
 
     def routing(self, table_name: str) -> TableRouting:
         """The routing of one table half. Raises TableNotFoundError, TableDisabledError."""
@@ -94,18 +121,23 @@ class ClusterCatalog:
         }
         live = frozenset(i for i in view.live_instances if (config := view.instance_configs.get(i)) is None or config.takes_queries)
         routing = TableRouting(table_name, living_replicas(ideal.partitions, reached, live, frozenset(loading)))
-        self._routings[table_name] = _Known(parts, min(loading.values(), default=2**62), routing)
+        self._routings[table_name] = _Known(parts, min(loading.values(), default=FOREVER_MS), routing)
         return routing
 
     def address(self, server: str) -> ServerAddress:
         """Where a server's query port is. Raises ServerUnreachableError."""
-        config: InstanceConfig | None = self._view().instance_configs.get(server)
+        view = self._current_view()
+        found = self._addresses.get(server)
+        if found is not None:
+            return found
+        config: InstanceConfig | None = view.instance_configs.get(server)
         if config is None:
             raise ServerUnreachableError(f"server '{server}' is not registered in the cluster", server=server)
         features = config.simple_fields.get("queryFeatures", "")
-        return ServerAddress(
+        found = self._addresses[server] = ServerAddress(
             server, config.host, config.port_of("grpcPort") or config.port, config.port_of("framePort") or None, int(features) if features.isdigit() else 0
         )
+        return found
 
     def tables(self) -> list[str]:
         """Names with type of all tables that the cluster has."""

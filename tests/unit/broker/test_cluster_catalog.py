@@ -1,0 +1,80 @@
+"""Proves that what the catalog keeps of one view is that of the view: the same objects for query after query, anew with every new
+view, and no longer than a segment that is being loaded may be absent."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from pinotpy.broker.cluster_catalog import LOADING_GRACE_MS, ClusterCatalog, TableDisabledError
+from pinotpy.clock import ManualClock
+from pinotpy.cluster.segment_metadata import SegmentZkMetadata
+from pinotpy.cluster.spectator import ClusterView
+from pinotpy.cluster.views import ExternalView, IdealState, InstanceConfig, LiveInstance
+from pinotpy.errors import ServerUnreachableError, TableNotFoundError
+from pinotpy.pql.ast import Dialect
+
+TABLE, SERVER = "Games_OFFLINE", "Server_a_1"
+SCHEMA: dict[str, Any] = {"schemaName": "Games", "dimensionFieldSpecs": [{"name": "x", "dataType": "INT"}]}
+START_MS = 1_700_000_000_000
+
+
+def view(*, loaded: tuple[str, ...] = ("s0", "s1"), wanted: tuple[str, ...] = ("s0", "s1"), port: int = 1, enabled: bool = True) -> ClusterView:
+    return ClusterView(
+        external_views={TABLE: ExternalView(TABLE, {name: {SERVER: "ONLINE"} for name in loaded})},
+        ideal_states={TABLE: IdealState(TABLE, {name: {SERVER: "ONLINE"} for name in wanted}, {"HELIX_ENABLED": str(enabled).lower()})},
+        live_instances={SERVER: LiveInstance(SERVER, "1")},
+        instance_configs={SERVER: InstanceConfig(SERVER, "a", port, simple_fields={"grpcPort": str(port), "queryFeatures": "3"})},
+        table_configs={TABLE: {}},
+        schemas={"Games": SCHEMA},
+        segments={TABLE: {name: SegmentZkMetadata(name, TABLE, 1, 1, START_MS) for name in wanted}},
+    )
+
+
+class Cluster:
+    def __init__(self, first: ClusterView) -> None:
+        self.view, self.clock = first, ManualClock(START_MS)
+        self.catalog = ClusterCatalog(lambda: self.view, self.clock)
+
+
+def test_a_table_is_resolved_once_a_view_in_every_spelling() -> None:
+    cluster = Cluster(view())
+    resolve = cluster.catalog.resolve
+    first = resolve("Games", Dialect.PQL)
+    assert resolve("Games", Dialect.PQL) is first and resolve("Games_OFFLINE", Dialect.PQL).halves[0].routing is first.halves[0].routing
+    assert resolve("gAMES", Dialect.SQL) is resolve("gAMES", Dialect.SQL) and resolve("gAMES", Dialect.SQL).raw_table_name == "Games"
+    for _ in range(2):
+        with pytest.raises(TableNotFoundError):
+            resolve("games", Dialect.PQL)
+
+
+def test_a_new_view_counts_at_once() -> None:
+    cluster = Cluster(view())
+    resolve, address = cluster.catalog.resolve, cluster.catalog.address
+    old = resolve("Games", Dialect.PQL)
+    assert set(old.halves[0].routing.replicas) == {"s0", "s1"} and (address(SERVER).port, address(SERVER).features) == (1, 3)
+    assert address(SERVER) is address(SERVER)
+    cluster.view = view(loaded=("s0",), wanted=("s0",), port=2)
+    assert set(resolve("Games", Dialect.PQL).halves[0].routing.replicas) == {"s0"} and address(SERVER).port == 2
+    cluster.view = view(enabled=False)
+    for _ in range(2):
+        with pytest.raises(TableDisabledError):
+            resolve("Games", Dialect.PQL)
+    cluster.view = replace(view(), table_configs={}, instance_configs={})
+    with pytest.raises(TableNotFoundError):
+        resolve("Games", Dialect.PQL)
+    with pytest.raises(ServerUnreachableError):
+        address(SERVER)
+
+
+def test_a_segment_that_is_never_loaded_is_missed_after_its_time_without_a_new_view() -> None:
+    cluster = Cluster(view(loaded=("s0",)))
+    resolve = cluster.catalog.resolve
+    early = resolve("Games", Dialect.PQL)
+    assert set(early.halves[0].routing.replicas) == {"s0"} and resolve("Games", Dialect.PQL) is early
+    cluster.clock.advance(LOADING_GRACE_MS - 1)
+    assert resolve("Games", Dialect.PQL) is early
+    cluster.clock.advance(1)
+    assert resolve("Games", Dialect.PQL).halves[0].routing.replicas == {"s0": (SERVER,), "s1": ()}
