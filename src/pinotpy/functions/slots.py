@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType
 from pinotpy.functions.exact_sums import exact_array
-from pinotpy.functions.spec import Argument, DistributionPlan, Plan, RankKind, SlotPlan, Spilled, Update, Values, Word
+from pinotpy.functions.spec import Argument, DistributionPlan, Plan, RankKind, SlotPlan, Spilled, StateForm, Update, Values, Word
 from pinotpy.functions.states import decimal_sums, extreme_array, extremes_of, wide_array
 
 Words = NDArray[np.int64]
@@ -40,12 +40,27 @@ def sum_plan(argument: Argument, *, sum_fits_long: bool, with_count: bool) -> Pl
         parts = (spilled.rows, spilled.windows, spilled.low, spilled.high)
         return columns(exact_array(slots[:, 0], slots[:, 1], seen > 0, parts), seen)
 
+    seen_form = (StateForm.SEEN,) if with_count else ()
     long_rank, wide_rank = (RankKind.LONG_QUOTIENT, RankKind.WIDE_QUOTIENT) if with_count else (RankKind.LONG, RankKind.WIDE)
     if data_type.stored.is_floating:
-        return SlotPlan(_WIDE, (Update(double_sums.sum_double.address, double_sums.sum_double_single.address, 0, Values.DOUBLE),), collect_double, wide_rank)
+        return SlotPlan(
+            _WIDE,
+            (Update(double_sums.sum_double.address, double_sums.sum_double_single.address, 0, Values.DOUBLE),),
+            collect_double,
+            wide_rank,
+            (StateForm.EXACT, *seen_form),
+        )
     if sum_fits_long:
-        return SlotPlan((Word.ADD,), (Update(updates.sum_long.address, updates.sum_long_single.address, 0, Values.LONG),), collect_long, long_rank)
-    return SlotPlan(_WIDE, (Update(updates.sum_wide.address, updates.sum_wide_single.address, 0, Values.LONG),), collect_wide, wide_rank)
+        return SlotPlan(
+            (Word.ADD,),
+            (Update(updates.sum_long.address, updates.sum_long_single.address, 0, Values.LONG),),
+            collect_long,
+            long_rank,
+            (StateForm.LONG, *seen_form),
+        )
+    return SlotPlan(
+        _WIDE, (Update(updates.sum_wide.address, updates.sum_wide_single.address, 0, Values.LONG),), collect_wide, wide_rank, (StateForm.WIDE, *seen_form)
+    )
 
 
 def _decimal_plan(with_count: bool) -> DistributionPlan:

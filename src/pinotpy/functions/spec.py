@@ -104,6 +104,15 @@ class RankKind(IntEnum):
     LEAST_DOUBLE = 8
 
 
+class StateForm(Enum):
+    """A state column that is words of the row as they are."""
+
+    SEEN = "SEEN"  # number of values; never null
+    LONG = "LONG"  # the first word, as a 128-bit integer; null where nothing was seen, as the next
+    WIDE = "WIDE"  # the first two words, a 128-bit integer
+    EXACT = "EXACT"  # the main window of an exact sum of doubles in the first two words (functions/exact_sums.py); not with spilled parts
+
+
 @dataclass(frozen=True, slots=True)
 class SlotPlan:
     """State in len(`words`) words of a group's row.
@@ -112,12 +121,14 @@ class SlotPlan:
         skipped; gives the state columns.
     rank: how the first words of the slots give the value that groups are ordered by, up to a constant factor above 0; None:
         not without `collect`.
+    forms: what `collect` makes of the words, where that takes no computing; few groups are sent so, without Arrow.
     """
 
     words: tuple[Word, ...]
     updates: tuple[Update, ...]
     collect: Callable[[NDArray[np.int64], NDArray[np.int64], Spilled], list[pa.Array]]
     rank: RankKind | None = None
+    forms: tuple[StateForm, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

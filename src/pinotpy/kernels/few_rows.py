@@ -1,4 +1,4 @@
-"""Few rows of many units put together in one pass: their dict ids become global ids, equal composites one group, numbered by first
+"""Few rows of many units. `put_together` in one pass: their dict ids become global ids, equal composites one group, numbered by first
 appearance; words of rows are added up as `merge.merge_rows` does."""
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from pinotpy.kernels.merge import ADD, GROW, WIDE
 from pinotpy.kernels.result_context import G_ARENA, G_KEY_WORDS, G_ROW_WORDS, G_UNITS
 from pinotpy.kernels.views import view_i32
 
+# Of 128 bits that begin anywhere in a digit, and a carry.
+EXACT_DIGITS: Final = 6
 _MULTIPLIER: Final = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -74,9 +76,56 @@ def put_together(
     return count
 
 
+@njit(cache=True, nogil=True)
+def exact_lists(table: Any, word: int, position: int) -> Any:
+    """Exact sums whose parts all lie in one window, as they travel (functions/exact_sums.py).
+
+    Args:
+        table: int64[n, row words], the 128-bit integers of the window in words `word` and `word` + 1; position: their bit 0.
+
+    Returns: int64[n, k], a list of equal length for each row: [index of the first digit, digits of 32 bits …, the signed last one].
+    """
+    n, shift, mask = len(table), position & 31, int64(0xFFFFFFFF)
+    digits = np.zeros((n, EXACT_DIGITS), np.int64)
+    for i in range(n):
+        low, high = table[i, word], table[i, word + 1]
+        for j in range(4):
+            limb = low & mask if j == 0 else (low >> 32) & mask if j == 1 else high & mask if j == 2 else high >> 32
+            moved = limb << shift
+            digits[i, j] += moved & mask
+            digits[i, j + 1] += moved >> 32
+        for j in range(EXACT_DIGITS - 1):
+            digits[i, j + 1] += digits[i, j] >> 32
+            digits[i, j] &= mask
+    used = EXACT_DIGITS
+    while used > 1:
+        is_short = True
+        for i in range(n):
+            is_short &= abs(digits[i, used - 1]) < 1 << 20
+        if not is_short:
+            break
+        used -= 1
+        for i in range(n):
+            digits[i, used - 1] += digits[i, used] << 32
+    start, is_zero = 0, True
+    while start < used - 1:
+        for i in range(n):
+            is_zero &= digits[i, start] == 0
+        if not is_zero:
+            break
+        start += 1
+    out = np.empty((n, used - start + 1), np.int64)
+    for i in range(n):
+        out[i, 0] = (position >> 5) + start
+        for j in range(start, used):
+            out[i, j - start + 1] = digits[i, j]
+    return out
+
+
 def warm() -> None:
     """Compile for the argument types that queries use."""
     none, two = np.zeros(0, np.int64), np.zeros((1, 1), np.int64)
     context = np.zeros(G_UNITS + 64, np.int64)
     context[G_ROW_WORDS] = 1
+    exact_lists(np.zeros((1, 2), np.int64), 0, 0)
     put_together(context, none, two, two, none, none, np.zeros(2, np.int64), none, 0, none, two, 0)

@@ -21,7 +21,7 @@ A kernel reaches it at state[S_USER]. Python owns it through `ResultContext`, wh
 from __future__ import annotations
 
 import ctypes
-import weakref
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -97,9 +97,12 @@ def _release_all(context: Any, vectors: Any, pools: Any) -> None:
         release_pool(context[G_CONTROL], context[word : word + POOL_WORDS])
 
 
-def _free(context: NDArray[np.int64], vectors: NDArray[np.int64], pools: NDArray[np.int64], control: NDArray[np.int64]) -> None:
-    # `control` is an argument so that the charged words live as long as the memory that they account for.
-    _release_all(context, vectors, pools)
+@cache
+def _vectors_and_pools(num_sets: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where the vectors and the pools of a context are."""
+    sets = [G_SETS + i * SET_WORDS + part for i in range(num_sets) for part in (D_TABLE, D_ARENA, D_REGISTERS, D_STREAMS, D_RUNS)]
+    pools = [G_POOL, *(G_SETS + i * SET_WORDS + D_POOL for i in range(num_sets))]
+    return np.array([*_VECTORS, *sets], np.int64), np.array(pools, np.int64)
 
 
 class ResultContext:
@@ -118,10 +121,19 @@ class ResultContext:
         self.words[G_ROW_WORDS] = row_words
         self.words[G_KEY_WORDS] = key_words
         self.address: int = self.words.ctypes.data
-        sets = [G_SETS + i * SET_WORDS + part for i in range(num_sets) for part in (D_TABLE, D_ARENA, D_REGISTERS, D_STREAMS, D_RUNS)]
-        vectors = np.array([*_VECTORS, *sets], np.int64)
-        pools = np.array([G_POOL, *(G_SETS + i * SET_WORDS + D_POOL for i in range(num_sets))], np.int64)
-        self.close = weakref.finalize(self, _free, self.words, vectors, pools, control)
+        # Held so that the charged words live as long as the memory that they account for.
+        self._control = control
+        self._num_sets = num_sets
+        self._is_open = True
+
+    def close(self) -> None:
+        """Free what kernels took; a second call does nothing."""
+        if self._is_open:
+            self._is_open = False
+            _release_all(self.words, *_vectors_and_pools(self._num_sets))
+
+    def __del__(self) -> None:
+        self.close()
 
     def vector(self, word: int) -> NDArray[np.int64]:
         """The used words of a vector as an array over its memory: valid until the next kernel call or close()."""

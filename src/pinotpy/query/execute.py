@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from concurrent.futures import Executor
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -92,11 +91,11 @@ def execute(
     if partial is None:
         partial = run(wanted)
     control.check()
-    statistics = replace(partial.statistics, num_segments_queried=len(asked), total_docs=asked.total_docs)
+    statistics = partial.statistics
+    statistics.num_segments_queried, statistics.total_docs = len(asked), asked.total_docs
     statistics.num_segments_pruned += len(asked) - len(wanted)
     statistics.execution_ns += time.monotonic_ns() - wall
     statistics.cpu_ns += time.thread_time_ns() - cpu
-    partial.statistics = statistics
     return partial
 
 

@@ -52,7 +52,7 @@ from numpy.typing import NDArray
 
 from pinotpy.data_types import StoredType
 from pinotpy.errors import InvalidQueryError
-from pinotpy.kernels import abi, expand, fetch
+from pinotpy.kernels import abi, binding, expand, fetch
 from pinotpy.pql.ast import Expression
 from pinotpy.query.columns import ColumnMetas
 from pinotpy.query.context import Filter, QueryContext
@@ -204,6 +204,14 @@ class ScanPlan:
         for word, part in zip(_LENGTHS, parts, strict=True):
             self.units[units, word] = part.shape[1]
         self.units[units, abi.U_PROGRAM] = program.ctypes.data + np.arange(len(units)) * (program.shape[1] * abi.INSTRUCTION_WORDS * 8)
+        self._programs.append(program)
+
+    def bind_program(self, sections: Sections, numbers: NDArray[np.int64]) -> None:
+        """Instructions of all units from those that many queries share: `numbers` are the rows of each unit in `sections`."""
+        length = sections.begin.shape[1] + self.filter_program.shape[1] + sections.select.shape[1] + sections.end.shape[1]
+        program = np.empty((self.num_units, length, abi.INSTRUCTION_WORDS), np.int64)
+        parts = sections.begin, self.filter_program, sections.select, sections.end
+        binding.bind(self.units, numbers, *parts, program, program.ctypes.data)
         self._programs.append(program)
 
     def run(

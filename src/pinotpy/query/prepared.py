@@ -56,9 +56,10 @@ class Prepared(Generic[T]):
         """Give `plan`, a query's own, these instructions; returns the number in `self.plan` of each of its units."""
         segments = plan.units[:, abi.U_SEGMENT]
         rows = plan.segments.rows_of_whole
-        numbers = segments if rows is None else rows[segments]
+        # Contiguous, as kernels are compiled for.
+        numbers = np.ascontiguousarray(segments) if rows is None else rows[segments]
         if len(self.sections) == 1:
-            plan.add_program(np.arange(plan.num_units), self.sections[0][1].take(numbers))
+            plan.bind_program(self.sections[0][1], numbers)
             return numbers
         for units, sections in self.sections:
             place = np.full(self.plan.num_units, -1, np.int64)

@@ -14,6 +14,7 @@ from pinotpy.config.table import TableConfig
 from pinotpy.data_types import DataType
 from pinotpy.decimals import encode_decimal
 from pinotpy.kernels import (
+    binding,
     dealing,
     doc_sets,
     few_rows,
@@ -152,6 +153,7 @@ def warm() -> None:
     pairs.bytes_at(some.ctypes.data, some.nbytes)
     global_groups.warm()
     few_rows.warm()
+    binding.warm()
     top_groups.warm()
     lasting_groups.warm()
     dealing.warm()

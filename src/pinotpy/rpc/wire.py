@@ -154,8 +154,8 @@ def decode_head(content: bytes) -> RequestHead:
     if version != PROTOCOL_VERSION:
         raise UnsupportedVersionError("protocol of a request", found=version, supported=PROTOCOL_VERSION)
     if content[KIND_OFFSET] == RequestKind.BOUND:
-        bound = decode_bound(content)
-        return RequestHead(RequestKind.BOUND, bound.flags, FEATURE_TEMPLATES, bound.request_id, bound.timeout_ms, 0, (0, 0, 0, 0, 0))
+        flags, request_id, timeout_ms, _ = _bound_head(content)
+        return RequestHead(RequestKind.BOUND, flags, FEATURE_TEMPLATES, request_id, timeout_ms, 0, (0, 0, 0, 0, 0))
     _, _, kind, flags, features, request_id, timeout_ms, num_segments, broker, principal, table, reserved, segments, context = _HEAD.unpack_from(content)
     if kind not in (1, 2, 3) or flags & ~FLAGS_KNOWN or reserved:
         raise DataError(f"a request of unknown kind {kind}, flags {flags:#x} or reserved {reserved:#x}")
@@ -237,9 +237,20 @@ def encode_bound(request: ServerRequest, digest: bytes, template: bytes = b"") -
 
 def decode_bound(content: bytes) -> BoundRequest:
     """Read a bound query, checking every length. DataError or UnsupportedVersionError."""
+    flags, request_id, timeout_ms, (start, names, values, end) = _bound_head(content)
+    try:
+        broker_id, principal_name = content[start:names].decode(), content[names:values].decode()
+    except UnicodeDecodeError:
+        raise DataError("a name of the request is not UTF-8") from None
+    digest = content[24:40]
+    return BoundRequest(request_id, timeout_ms, flags, digest, broker_id, principal_name, content[values:end], content[end:])
+
+
+def _bound_head(content: bytes) -> tuple[int, int, int, tuple[int, int, int, int]]:
+    """Flags, request id, milliseconds left, and where broker id, principal, literals and template begin."""
     if len(content) < _BOUND_HEAD.size or content[:4] != MAGIC:
         raise DataError(f"{len(content)} bytes are no request: expected magic '{MAGIC.decode()}' and at least {_BOUND_HEAD.size} bytes, found {content[:4]!r}")
-    _, version, kind, flags, features, request_id, timeout_ms, digest, broker, principal, literals, template = _BOUND_HEAD.unpack_from(content)
+    _, version, kind, flags, features, request_id, timeout_ms, _, broker, principal, literals, template = _BOUND_HEAD.unpack_from(content)
     if version != PROTOCOL_VERSION:
         raise UnsupportedVersionError("protocol of a request", found=version, supported=PROTOCOL_VERSION)
     if features & ~FEATURES_SUPPORTED:
@@ -251,11 +262,7 @@ def decode_bound(content: bytes) -> BoundRequest:
     end = values + literals
     if len(content) != end + template or len(content) > REQUEST_MAX_BYTES:
         raise DataError(f"a request of {len(content)} bytes says that it has {end + template}")
-    try:
-        broker_id, principal_name = content[start:names].decode(), content[names:values].decode()
-    except UnicodeDecodeError:
-        raise DataError("a name of the request is not UTF-8") from None
-    return BoundRequest(request_id, min(timeout_ms, TIMEOUT_MAX_MS), flags, digest, broker_id, principal_name, content[values:end], content[end:])
+    return flags, request_id, min(timeout_ms, TIMEOUT_MAX_MS), (start, names, values, end)
 
 
 def bound_digest(content: bytes) -> bytes:

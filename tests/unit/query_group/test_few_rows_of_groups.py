@@ -15,6 +15,7 @@ import pytest
 from group_harness import Cells, Column, answer, build, check, expected, make_context, run
 
 from pinotpy.data_types import DataType as D
+from pinotpy.functions.exact_sums import WINDOW, WINDOW_MAIN, exact_array
 from pinotpy.kernels import abi, merge
 from pinotpy.kernels import few_rows as kernel
 from pinotpy.kernels.memory import V_ADDRESS, V_USED
@@ -177,3 +178,17 @@ def test_the_kernel_does_what_numpy_does() -> None:
         if total:
             merge.merge_rows(np.array([row for _, row in seen], np.int64), 0, groups, kinds, wanted)
         assert (out[:known] == wanted).all()
+
+
+def test_exact_sums_of_one_window_are_those_that_arrow_lists_hold() -> None:
+    rng = np.random.default_rng(9)
+    for trial in range(200):
+        count = int(rng.integers(1, 6))
+        table = rng.integers(-(2**63), 2**63 - 1, (count, 4), endpoint=True) >> rng.integers(0, 64, (count, 4))
+        table[:, 2] = table[:, 1] >> 63 if trial % 3 else table[:, 2]
+        if trial % 5 == 0:
+            table[int(rng.integers(0, count)), 1:3] = 0
+        lists = kernel.exact_lists(table, 1, WINDOW * WINDOW_MAIN)
+        none = np.zeros(0, np.int64)
+        wanted = exact_array(table[:, 1], table[:, 2], np.ones(count, np.bool_), (none, none, none, none))
+        assert lists.tolist() == wanted.to_pylist()

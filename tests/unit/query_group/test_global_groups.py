@@ -94,6 +94,7 @@ def tables(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     monkeypatch.setattr(global_groups, "MERGED_ROWS_MIN", 0)
     monkeypatch.setattr(lasting_groups, "MERGED_ROWS_MIN", 0)
     monkeypatch.setattr(lasting_groups, "PART_GROUPS", 2)
+    monkeypatch.setattr(lasting_groups, "FEW_GROUPS", 8)
     made: list[Any] = []
 
     def noting(make: Any) -> Any:

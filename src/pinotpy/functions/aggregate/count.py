@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType
-from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, Groups, RankKind, SlotPlan, Spilled
+from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, Groups, RankKind, SlotPlan, Spilled, StateForm
 from pinotpy.functions.states import merge_counts
 
 
@@ -30,7 +30,7 @@ class Count(AggregateFunction):
         return [pa.field("count", pa.int64())]
 
     def plan(self, argument: Argument, *, sum_fits_long: bool) -> SlotPlan:
-        return SlotPlan((), (), _collect, RankKind.COUNT)
+        return SlotPlan((), (), _collect, RankKind.COUNT, (StateForm.SEEN,))
 
     def merge(self, states: Sequence[pa.Array], groups: Groups, num_groups: int) -> list[pa.Array]:
         return [merge_counts(states[0], groups, num_groups)]

@@ -19,6 +19,7 @@ from pinotpy.query.operators.collect import arena_rows, collect_states
 from pinotpy.query.operators.computed_columns import calls_of, with_computed_columns
 from pinotpy.query.operators.distributions import united_dictionaries
 from pinotpy.query.operators.emit import NO_REGISTER, emit_distribution_frame, emit_updates
+from pinotpy.query.operators.few_groups import FewGroups, few_groups_of
 from pinotpy.query.operators.layout import AggregationLayout, Layout, make_layout, projected_columns, state_columns, values_bound
 from pinotpy.query.operators.registers import registers_of_dictionaries
 from pinotpy.query.operators.sources import Sources
@@ -34,7 +35,7 @@ _UNITED_VALUES_MIN: Final = 1 << 16
 
 def run_aggregation(plan: ScanPlan) -> PartialResult:
     """One row of states; no rows if nothing matched. Raises what functions and limits raise."""
-    ready = prepare(plan, _make, calls_of)
+    ready = prepare(plan, _make_shared, calls_of)
     if ready is not None and (value_runs.pays_off(plan, ready.made.layout) or value_bits.pays_off(plan, ready.made.layout)):
         ready = None
     layout = make_layout(plan) if ready is None else ready.made.layout
@@ -118,6 +119,14 @@ class _Made:
 
     layout: Layout
     sources: Sources
+    num_read: int
+    few: FewGroups | None = None
+
+
+def _make_shared(plan: ScanPlan) -> _Made:
+    """What queries of one shape share."""
+    made = _make(plan)
+    return replace(made, few=few_groups_of(plan, made.layout, []))
 
 
 def _make(plan: ScanPlan) -> _Made:
@@ -131,7 +140,7 @@ def _make(plan: ScanPlan) -> _Made:
         shape.end(groups.end_dense.address)
         emit_distribution_frame(shape, layout, np.ones(shape.num_units, np.int64))
         shape.end(groups.clear_dense.address)
-    return _Made(layout, sources)
+    return _Made(layout, sources, len(projected_columns(plan.context)))
 
 
 def _counts_texts(plan: ScanPlan, entry: AggregationLayout) -> bool:
@@ -177,12 +186,13 @@ def _state_of_texts(plan: DistributionPlan, numbers: TextNumbers, *, is_whole: b
 
 
 def _scan(plan: ScanPlan, ready: Prepared[_Made] | None) -> PartialResult:
-    num_read = len(projected_columns(plan.context))
     if ready is None:
+        num_read = len(projected_columns(plan.context))
         plan = with_computed_columns(plan)
         made, numbers = _make(plan), None
     else:
         made, numbers = ready.made, ready.bind(plan)
+        num_read = made.num_read
     layout, sources = made.layout, made.sources
     control = plan.control.words
 
@@ -191,10 +201,15 @@ def _scan(plan: ScanPlan, ready: Prepared[_Made] | None) -> PartialResult:
         return context.address, context
 
     run = plan.run(make_context, gathers=True)
-    threads = arena_rows(run.contexts, numbers)
-    num_rows = sum(len(thread.rows) for thread in threads)
     statistics = plan.statistics
     statistics.num_entries_scanned_post_filter += statistics.num_docs_scanned * num_read
+    if made.few is not None and numbers is not None:
+        few = made.few.rows(layout, run.contexts, numbers)
+        for context in run.contexts:
+            context.close()
+        return PartialResult(few, statistics)
+    threads = arena_rows(run.contexts, numbers)
+    num_rows = sum(len(thread.rows) for thread in threads)
     if num_rows == 0:
         return PartialResult(None, statistics)
     everybody = np.zeros(num_rows, np.int64)

@@ -16,15 +16,15 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pinotpy.data_types import StoredType
-from pinotpy.functions.spec import SlotPlan, Spilled
+from pinotpy.functions.spec import SlotPlan, Spilled, StateForm
 from pinotpy.kernels import abi, few_rows
-from pinotpy.kernels.exact_sums import UNIT_DOCS_MAX
+from pinotpy.kernels.exact_sums import UNIT_DOCS_MAX, WINDOW, WINDOW_MAIN
 from pinotpy.kernels.memory import V_USED
 from pinotpy.kernels.result_context import G_ARENA, G_SPILL_ARENA, ResultContext
 from pinotpy.pql.ast import Identifier
 from pinotpy.query.few_rows import FEW_ROWS_MAX, FewColumn, FewRows, Kind, kind_of
 from pinotpy.query.operators.keys import Key
-from pinotpy.query.operators.layout import Layout, state_columns, values_bound, word_kinds
+from pinotpy.query.operators.layout import AggregationLayout, Layout, state_columns, values_bound, word_kinds
 from pinotpy.query.plan import ScanPlan
 from pinotpy.query.segment_set import SegmentSet
 from pinotpy.segment.column import ImmutableColumn
@@ -64,9 +64,11 @@ class _KeyValues:
 
 @dataclass(frozen=True, slots=True)
 class FewGroups:
-    """How rows of one shape of queries over one set of segments are put together. Shared by threads, never changed.
+    """How rows of one shape of queries over one set of segments are put together; without keys all of them. Shared by threads,
+    never changed.
 
     remaps, cardinalities: int64[segments, keys]; sizes: int64[keys]. held: what the addresses point to.
+    state_names: of each aggregation.
     """
 
     keys: list[Key]
@@ -76,6 +78,7 @@ class FewGroups:
     sizes: Integers
     kinds: Integers
     held: list[object]
+    state_names: list[list[str]]
 
     def rows(self, layout: Layout, contexts: Sequence[ResultContext], segments: Integers) -> FewRows | pa.Table | None:
         """The groups of all threads; None if there are none. `segments`: of every unit, its row in the set. All aggregations have
@@ -100,8 +103,14 @@ class FewGroups:
             first += words // width
         table = table[:count]
         columns = self._keys(composites[:count])
-        states = _states(layout, table, np.concatenate(spilled) if spilled else _NO_SPILL)
-        return _as_rows(columns, state_columns(layout, states), count)
+        if count > FEW_ROWS_MAX:
+            outside = np.concatenate(spilled) if spilled else _NO_SPILL
+            states = [_collected(entry, entry.plan, table, outside) for entry in layout.aggregations if isinstance(entry.plan, SlotPlan)]
+            return pa.table({name: column.arrow() for name, column in columns.items()} | state_columns(layout, states))
+        few = [_few_states(entry, table, spilled) for entry in layout.aggregations]
+        for names, own in zip(self.state_names, few, strict=True):
+            columns.update(zip(names, own, strict=True))
+        return FewRows(columns, count)
 
     def _keys(self, composites: Integers) -> dict[str, FewColumn]:
         found, rest = [], composites
@@ -111,35 +120,51 @@ class FewGroups:
         return {f"k{i}": column for i, column in enumerate(reversed(found))}
 
 
-def _states(layout: Layout, table: Integers, spilled: Integers) -> list[list[pa.Array]]:
-    states = []
-    for entry in layout.aggregations:
-        assert isinstance(entry.plan, SlotPlan)
-        last = entry.first_word + len(entry.plan.words)
-        parts = _NOTHING_SPILLED
-        if len(spilled):
-            own = spilled[(spilled[:, 1] >= entry.first_word) & (spilled[:, 1] < last)]
-            parts = Spilled(own[:, 0], own[:, 1] - entry.first_word, own[:, 2], own[:, 3], own[:, 4])
-        states.append(entry.plan.collect(table[:, entry.first_word : last], table[:, entry.seen_word], parts))
-    return states
+def _collected(entry: AggregationLayout, plan: SlotPlan, table: Integers, spilled: Integers) -> list[pa.Array]:
+    last = entry.first_word + len(plan.words)
+    parts = _NOTHING_SPILLED
+    if len(spilled):
+        own = spilled[(spilled[:, 1] >= entry.first_word) & (spilled[:, 1] < last)]
+        parts = Spilled(own[:, 0], own[:, 1] - entry.first_word, own[:, 2], own[:, 3], own[:, 4])
+    return plan.collect(table[:, entry.first_word : last], table[:, entry.seen_word], parts)
 
 
-def _as_rows(keys: dict[str, FewColumn], states: dict[str, pa.Array], num_rows: int) -> FewRows | pa.Table:
-    if num_rows <= FEW_ROWS_MAX:
-        columns = dict(keys)
-        for name, state in states.items():
-            found = FewColumn.of(state)
-            if found is None:
-                break
-            columns[name] = found
+def _few_states(entry: AggregationLayout, table: Integers, spilled: list[Integers]) -> list[FewColumn]:
+    """The state columns of one aggregation; words that are a state as they are, without Arrow."""
+    plan = entry.plan
+    assert isinstance(plan, SlotPlan)
+    if plan.forms is None or (StateForm.EXACT in plan.forms and spilled):
+        found = [FewColumn.of(state) for state in _collected(entry, plan, table, np.concatenate(spilled) if spilled else _NO_SPILL)]
+        return [column for column in found if column is not None]
+    seen = table[:, entry.seen_word]
+    valid = None if seen.all() else seen != 0
+    out = []
+    for form in plan.forms:
+        if form is StateForm.SEEN:
+            out.append(FewColumn(Kind.LONG, np.ascontiguousarray(seen)))
+        elif form is StateForm.WIDE:
+            out.append(FewColumn(Kind.WIDE, np.ascontiguousarray(table[:, entry.first_word : entry.first_word + 2]), valid))
+        elif form is StateForm.EXACT:
+            lists = few_rows.exact_lists(table, entry.first_word, WINDOW * WINDOW_MAIN)
+            counts = np.full(len(table), lists.shape[1], np.int32) if valid is None else np.where(valid, lists.shape[1], 0)
+            offsets = np.zeros(len(table) + 1, np.int32)
+            counts.cumsum(out=offsets[1:])
+            out.append(FewColumn(Kind.LONGS, (lists if valid is None else lists[valid]).reshape(-1), valid, offsets))
         else:
-            return FewRows(columns, num_rows)
-    return pa.table({name: column.arrow() for name, column in keys.items()} | states)
+            words = np.empty((len(table), 2), np.int64)
+            words[:, 0] = table[:, entry.first_word]
+            words[:, 1] = words[:, 0] >> 63
+            out.append(FewColumn(Kind.WIDE, words, valid))
+    return out
 
 
 def has_slots(layout: Layout) -> bool:
-    """Whether a group's words are all that there is of it."""
-    return all(isinstance(entry.plan, SlotPlan) for entry in layout.aggregations)
+    """Whether a group's words are all that there is of it, and its state columns are of types that FewRows has."""
+    return all(
+        isinstance(entry.plan, SlotPlan)
+        and (entry.plan.forms is not None or all(kind_of(field.type) is not None for field in entry.function.state_fields(entry.argument)))
+        for entry in layout.aggregations
+    )
 
 
 def few_groups_of(plan: ScanPlan, layout: Layout, keys: list[Key]) -> FewGroups | None:
@@ -159,8 +184,16 @@ def few_groups_of(plan: ScanPlan, layout: Layout, keys: list[Key]) -> FewGroups 
     if float(sizes.astype(np.float64).prod()) >= 2.0**62:
         return None
     names = [key.expression.name for key in keys if isinstance(key.expression, Identifier)]
-    cardinalities = np.stack([plan.metas.of(name)[:, abi.M_CARDINALITY] for name in names], axis=1)
-    return FewGroups(keys, values, np.stack(remaps, axis=1), np.ascontiguousarray(cardinalities), sizes, word_kinds(layout), held)
+    cardinalities = _side_by_side([plan.metas.of(name)[:, abi.M_CARDINALITY] for name in names], len(whole))
+    state_names = [[f"a{i}_{field.name}" for field in entry.function.state_fields(entry.argument)] for i, entry in enumerate(layout.aggregations)]
+    return FewGroups(keys, values, _side_by_side(remaps, len(whole)), cardinalities, sizes, word_kinds(layout), held, state_names)
+
+
+def _side_by_side(columns: list[Integers], num_rows: int) -> Integers:
+    out = np.empty((num_rows, len(columns)), np.int64)
+    for k, column in enumerate(columns):
+        out[:, k] = column
+    return out
 
 
 def _numbered(whole: SegmentSet, plan: ScanPlan, key: Key) -> tuple[_KeyValues, Integers, object] | None:

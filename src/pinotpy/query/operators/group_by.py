@@ -48,6 +48,7 @@ class _Made:
     keys: list[Key]
     key_words: int
     sources: Sources
+    num_read: int
     few: FewGroups | None = None
     rows_left: float = math.inf  # by one unit of each segment together, and by the largest of them
     unit_rows_left: float = math.inf
@@ -59,18 +60,18 @@ class _Made:
 
 def run_group_by(plan: ScanPlan) -> PartialResult:
     """Rows of k<i> and states, one a group, no particular order. Raises what functions and limits raise."""
-    num_read = len(projected_columns(plan.context))
     ready = prepare(plan, _make, calls_of)
     if plan.context.options.num_groups_limit is not None:
         ready = None  # shared instructions have room for all groups
     if ready is not None and (value_runs.pays_off(plan, ready.made.layout) or value_bits.pays_off(plan, ready.made.layout)):
         ready = None
     if ready is None:
+        num_read = len(projected_columns(plan.context))
         plan = with_computed_columns(plan)
         layout, keys = make_layout(plan), make_keys(plan)
         layout = value_bits.with_bits(plan, value_runs.with_runs(plan, layout, keys), keys)
     else:
-        layout, keys = ready.made.layout, ready.made.keys
+        num_read, layout, keys = ready.made.num_read, ready.made.layout, ready.made.keys
     together = _table_of_all(plan, layout, keys, math.inf if ready is None else ready.made.most_rows(plan.num_threads))
     if together is not None or ready is None:
         made, numbers = _emitted(plan, layout, make_keys(plan), together), None
@@ -137,7 +138,7 @@ def _emitted(plan: ScanPlan, layout: Layout, keys: list[Key], together: _Togethe
     sources = Sources(plan)
     for shape in plan.shapes(projected_columns(plan.context)):
         _emit(shape, layout, keys, sources, together)
-    return _Made(layout, keys, sum(1 + key.has_flag for key in keys), sources)
+    return _Made(layout, keys, sum(1 + key.has_flag for key in keys), sources, len(projected_columns(plan.context)))
 
 
 # --- instructions --------------------------------------------------------------------------------------------------

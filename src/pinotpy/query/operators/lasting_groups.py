@@ -29,6 +29,8 @@ Words = NDArray[np.int64]
 # Groups of a part: their table is to fit into a cache.
 PART_GROUPS: Final = 1 << 14
 PART_BITS_MAX: Final = 10
+# Fewer groups of all threads are put together in less time than another thread takes to begin.
+FEW_GROUPS: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +107,10 @@ class LastingTable:
                 own = numbers[low:high] if has_spilled else numbers
                 counts[part] = lasting_groups.merge_part(all_keys[low:high], all_rows[low * width : high * width], width, kinds, index, own)
 
-        plan.in_ranges(len(sizes), put)
+        if total < FEW_GROUPS:  # threads are not worth waking
+            put(0, len(sizes))
+        else:
+            plan.in_ranges(len(sizes), put)
         plan.control.check()
         # What is left of each part stands in front of it.
         kept = np.concatenate([np.arange(low, low + count) for low, count in zip(ends[:-1].tolist(), counts.tolist(), strict=True)])
