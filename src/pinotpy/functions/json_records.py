@@ -72,6 +72,11 @@ def records_of(text: bytes | str, indexing: JsonIndexing) -> list[Record]:
     return [record for record in found if record]
 
 
+def float_text(value: float) -> str:
+    """How a number with fraction or exponent is written in its term."""
+    return java_double_text(value)
+
+
 def _document(text: bytes | str) -> Any:
     """The document; None, like null, for text that is no JSON."""
     try:
@@ -176,7 +181,7 @@ class _Flattener:
         elif isinstance(value, bool):
             text = "true" if value else "false"
         else:
-            text = java_double_text(value) if isinstance(value, float) else str(value)
+            text = float_text(value) if isinstance(value, float) else str(value)
         if self._indexing.max_value_length and len(text) > self._indexing.max_value_length:
             text = SKIPPED
         return f"{path}{SEPARATOR}{text}"

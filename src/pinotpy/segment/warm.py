@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
+from pinotpy.functions.json_records import JsonIndexing
 from pinotpy.kernels.bloom import BLOCK_WORDS, set_bits
 from pinotpy.kernels.csr import inverted_index, sorted_starts
 from pinotpy.kernels.doc_sets import assign_buckets
@@ -15,6 +16,7 @@ from pinotpy.segment.builder import build_segment_into
 from pinotpy.segment.directory import MemoryDirectory
 from pinotpy.segment.immutable import open_segment
 from pinotpy.segment.index.bloom import value_hashes
+from pinotpy.segment.index.json import build_json_records
 
 _TYPES = {"text": "STRING", "raw": "STRING", "number": "INT", "packed": "INT"}
 
@@ -66,6 +68,7 @@ def warm_segment_kernels() -> None:
         assign_buckets(np.zeros(1, dtype), np.zeros(1, dtype), np.zeros(1, np.uint32))
     for values in (np.zeros(1, np.int64), pa.array([b"a"])):
         set_bits(value_hashes(values), np.zeros(BLOCK_WORDS, np.uint32))
+    build_json_records("warm", pa.array([b'{"a": [1, 2], "b": "c"}']), JsonIndexing())
     directory = MemoryDirectory("warm")
     build_segment_into(directory, schema, config, [batch], "warm")
     with open_segment(directory) as segment:

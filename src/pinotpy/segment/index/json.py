@@ -5,8 +5,6 @@ An entry is a value of the dictionary, or a row of a raw column: equal documents
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -15,18 +13,18 @@ from numpy.typing import NDArray
 
 from pinotpy.data_types import StoredType
 from pinotpy.errors import DataError
-from pinotpy.functions.json_records import JsonIndexing, records_of
+from pinotpy.functions.json_records import JsonIndexing
 from pinotpy.kernels.csr import inverted_index
 from pinotpy.kernels.ordered_bytes import bytes_strictly_ascend
 from pinotpy.segment import layout
 from pinotpy.segment.buffers import BufferSink, ColumnBuffers, Wrong
 from pinotpy.segment.dictionary import VarDictionary
 from pinotpy.segment.dictionary_encode import encode_bytes
+from pinotpy.segment.index.json_pairs import flat_pairs
 from pinotpy.segment.layout import BufferEntry
 from pinotpy.segment.metadata import ColumnMetadata
 
 _RECORDS_MAX: Final = 2**31 - 1
-_BATCH_TERMS: Final = 1 << 18
 _KINDS: Final = (layout.JSON_TERMS, layout.JSON_TERMS_OFFSETS, layout.JSON_OFFSETS, layout.JSON_RECORDS, layout.JSON_ENTRIES)
 
 
@@ -79,13 +77,10 @@ def build_json_records(name: str, documents: pa.Array | pa.ChunkedArray, indexin
 
     Raises DataError where there would be more records or term bytes than an index holds.
     """
-    batches, record_numbers, entries = [], [np.zeros(0, np.int32)], array("i")
-    for terms, numbers in _batches(documents, indexing, entries):
-        batches.append(_texts(terms).cast(pa.large_binary()).dictionary_encode())
-        record_numbers.append(np.frombuffer(numbers, np.int32))
-        if len(entries) > _RECORDS_MAX:
-            raise DataError(f"column '{name}' has more than {_RECORDS_MAX} JSON records, more than an index holds: make smaller segments", column=name)
-    encoded = encode_bytes(pa.chunked_array(batches, pa.dictionary(pa.int32(), pa.large_binary())), name)
+    found = flat_pairs(documents, indexing)
+    if len(found.entries) > _RECORDS_MAX:
+        raise DataError(f"column '{name}' has more than {_RECORDS_MAX} JSON records, more than an index holds: make smaller segments", column=name)
+    encoded = encode_bytes(found.terms, name)
     offsets, order = inverted_index(encoded.ids, encoded.cardinality)
     term_offsets, term_bytes = np.zeros(1, np.int32), np.zeros(0, np.uint8)
     if encoded.cardinality:
@@ -93,32 +88,7 @@ def build_json_records(name: str, documents: pa.Array | pa.ChunkedArray, indexin
         _, offset_buffer, body = encoded.dictionary.buffers()
         term_offsets = np.frombuffer(offset_buffer, np.int32)[: encoded.cardinality + 1]
         term_bytes = np.frombuffer(body, np.uint8)[: term_offsets[-1]]
-    return JsonRecords(term_offsets, term_bytes, offsets, np.concatenate(record_numbers).take(order), np.frombuffer(entries, np.int32).copy())
-
-
-def _texts(terms: list[str]) -> pa.Array:
-    try:
-        return pa.array(terms, pa.large_string())
-    except UnicodeEncodeError:
-        # Half a character, which JSON may escape and UTF-8 cannot write: a question mark, as Java writes it.
-        return pa.array([term.encode("utf-8", "replace").decode() for term in terms], pa.large_string())
-
-
-def _batches(documents: pa.Array | pa.ChunkedArray, indexing: JsonIndexing, entries: array[int]) -> Iterator[tuple[list[str], array[int]]]:
-    """Terms of some documents and the record of each; appends to `entries` the entry of every record."""
-    terms: list[str] = []
-    numbers = array("i")
-    chunks = documents.chunks if isinstance(documents, pa.ChunkedArray) else [documents]
-    for entry, text in enumerate(value for chunk in chunks for first in range(0, len(chunk), 4096) for value in chunk.slice(first, 4096).to_pylist()):
-        for record in records_of(text, indexing):
-            # A term counts once in a record: equal keys of one object have been joined by the reader.
-            numbers.extend([len(entries)] * len(record))
-            terms += record
-            entries.append(entry)
-        if len(terms) >= _BATCH_TERMS:
-            yield terms, numbers
-            terms, numbers = [], array("i")
-    yield terms, numbers
+    return JsonRecords(term_offsets, term_bytes, offsets, found.records.take(order), found.entries)
 
 
 def write_json_index(writer: BufferSink, name: str, documents: pa.Array | pa.ChunkedArray, indexing: JsonIndexing) -> list[BufferEntry]:
