@@ -11,6 +11,7 @@ from pinotpy.functions.json_records import JsonIndexing
 from pinotpy.kernels.bloom import BLOCK_WORDS, set_bits
 from pinotpy.kernels.csr import inverted_index, sorted_starts
 from pinotpy.kernels.doc_sets import assign_buckets
+from pinotpy.kernels.json_flatten import grown, new_table
 from pinotpy.kernels.roaring import bitmap_offsets, bitmaps_at, docs_of_bitmap, first_bad_bitmap
 from pinotpy.segment.builder import build_segment_into
 from pinotpy.segment.directory import MemoryDirectory
@@ -69,6 +70,7 @@ def warm_segment_kernels() -> None:
     for values in (np.zeros(1, np.int64), pa.array([b"a"])):
         set_bits(value_hashes(values), np.zeros(BLOCK_WORDS, np.uint32))
     build_json_records("warm", pa.array([b'{"a": [1, 2], "b": "c"}']), JsonIndexing())
+    grown(new_table(2, 2), 0, 0)
     directory = MemoryDirectory("warm")
     build_segment_into(directory, schema, config, [batch], "warm")
     with open_segment(directory) as segment:
