@@ -2,29 +2,61 @@
 
 from __future__ import annotations
 
+import threading
+
 from pinotpy.query.partial import Statistics
-from pinotpy.service.metrics import Metrics
+from pinotpy.service.metrics import TABLES_MAX, Metrics, Tally, Timings
+
+
+class _OfTable:
+    """What is counted of every query of one table."""
+
+    __slots__ = ("docs", "filter_entries", "matched", "other_entries", "processed", "queried", "queries", "times")
+
+    def __init__(self, metrics: Metrics, table: str) -> None:
+        self.queries: Tally = metrics.tally("queries", table=table)
+        self.times: Timings = metrics.timings("totalQueryTime", table=table)
+        self.docs: Tally = metrics.tally("numDocsScanned", table=table)
+        self.filter_entries: Tally = metrics.tally("numEntriesScannedInFilter", table=table)
+        self.other_entries: Tally = metrics.tally("numEntriesScannedPostFilter", table=table)
+        self.queried: Tally = metrics.tally("numSegmentsQueried", table=table)
+        self.processed: Tally = metrics.tally("numSegmentsProcessed", table=table)
+        self.matched: Tally = metrics.tally("numSegmentsMatched", table=table)
 
 
 class ServerMetrics:
-    """Counts queries and segments; `metrics` is the daemon's registry."""
+    """Counts queries and segments; `metrics` is the daemon's registry. The lock guards what is counted of every query, on
+    whatever thread it ran."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
+        self._lock = threading.Lock()
+        self._tables: dict[str, _OfTable] = {}
+        self._generation = metrics.generation
 
     def query_done(self, table: str, took_ms: float, statistics: Statistics, *, failed: bool) -> None:
         """One query was executed."""
-        count = self._metrics.count
-        count("queries", table=table)
-        self._metrics.observe("totalQueryTime", took_ms / 1000, table=table)
-        count("numDocsScanned", statistics.num_docs_scanned, table=table)
-        count("numEntriesScannedInFilter", statistics.num_entries_scanned_in_filter, table=table)
-        count("numEntriesScannedPostFilter", statistics.num_entries_scanned_post_filter, table=table)
-        count("numSegmentsQueried", statistics.num_segments_queried, table=table)
-        count("numSegmentsProcessed", statistics.num_segments_processed, table=table)
-        count("numSegmentsMatched", statistics.num_segments_matched, table=table)
+        with self._lock:
+            counters = self._tables.get(table)
+            if counters is None or self._generation != self._metrics.generation:
+                counters = self._of_table(table)
+            counters.queries.add()
+            counters.times.add(took_ms / 1000)
+            counters.docs.add(statistics.num_docs_scanned)
+            counters.filter_entries.add(statistics.num_entries_scanned_in_filter)
+            counters.other_entries.add(statistics.num_entries_scanned_post_filter)
+            counters.queried.add(statistics.num_segments_queried)
+            counters.processed.add(statistics.num_segments_processed)
+            counters.matched.add(statistics.num_segments_matched)
         if failed:
-            count("queryExecutionExceptions", table=table)
+            self._metrics.count("queryExecutionExceptions", table=table)
+
+    def _of_table(self, table: str) -> _OfTable:
+        if self._generation != self._metrics.generation or len(self._tables) > TABLES_MAX:
+            self._tables.clear()
+            self._generation = self._metrics.generation
+        found = self._tables[table] = _OfTable(self._metrics, table)
+        return found
 
     def segments_missing(self, table: str, number: int) -> None:
         """A query named segments that are not here."""
