@@ -14,15 +14,13 @@ from numba import njit
 from numpy.typing import NDArray
 
 from pinotpy.kernels.abi import inner
+from pinotpy.kernels.json_tokens import ESCAPED, FALSE, NULL, TEXT, TRUE, is_word, number_end, space_end, string_end
+from pinotpy.kernels.numbered_entries import number_of
 
 # Kinds of paths: what follows the owner's text is `.key`, `[*]` or `[#]`.
 KEY: Final = 0
 ELEMENT: Final = 1
 NUMBER: Final = 2
-# Kinds of terms: the bytes are the text; the text of a number with a fraction or exponent; a JSON string with escapes.
-TEXT: Final = 0
-FRACTION: Final = 1
-ESCAPED: Final = 2
 
 # What `flatten` ended with: all documents, or a table or the output is full.
 DONE: Final = 0
@@ -44,50 +42,11 @@ STATE_WORDS: Final = 7
 
 _DEPTH_MAX: Final = 200
 _RECORDS_MAX: Final = 10_000
-_TRUE, _FALSE, _NULL = (np.frombuffer(word, np.uint8) for word in (b"true", b"false", b"null"))
 _POOL: Final = 1 << 18
 _LISTS: Final = 1 << 15
 # No document that is read has more pairs of term and record, or more records.
 PAIRS_OF_ONE_MAX: Final = _POOL
 RECORDS_OF_ONE_MAX: Final = _LISTS
-
-
-class Table(NamedTuple):
-    """Numbered entries, the number of each its place. `slots` (a power of two, at least twice as many) find them by hash; -1 = free."""
-
-    owners: NDArray[np.int32]
-    kinds: NDArray[np.uint8]
-    hashes: NDArray[np.uint64]
-    offsets: NDArray[np.int64]
-    data: NDArray[np.uint8]
-    slots: NDArray[np.int32]
-    seen: NDArray[np.int64]  # of paths: the object that had the key last
-
-
-def new_table(entries: int, size_bytes: int) -> Table:
-    """An empty table for `entries` (a power of two) and their bytes."""
-    return Table(
-        np.zeros(entries, np.int32),
-        np.zeros(entries, np.uint8),
-        np.zeros(entries, np.uint64),
-        np.zeros(entries + 1, np.int64),
-        np.zeros(size_bytes, np.uint8),
-        np.full(2 * entries, -1, np.int32),
-        np.zeros(entries, np.int64),
-    )
-
-
-def grown(table: Table, used: int, extra_bytes: int) -> Table:
-    """The same entries, `used` in number, in a table of twice the size and with room for `extra_bytes` more."""
-    larger = new_table(2 * len(table.owners), 2 * len(table.data) + extra_bytes)
-    larger.owners[:used] = table.owners[:used]
-    larger.kinds[:used] = table.kinds[:used]
-    larger.hashes[:used] = table.hashes[:used]
-    larger.offsets[: used + 1] = table.offsets[: used + 1]
-    larger.data[: len(table.data)] = table.data
-    larger.seen[:used] = table.seen[:used]
-    _fill_slots(larger.hashes, used, larger.slots)
-    return larger
 
 
 class Scratch(NamedTuple):
@@ -123,150 +82,6 @@ def new_scratch() -> Scratch:
         np.zeros(_LISTS, np.int64),
         np.zeros(24, np.uint8),
     )
-
-
-@njit(cache=True, nogil=True)
-def _fill_slots(hashes: Any, used: Any, slots: Any) -> None:
-    mask = np.uint64(slots.shape[0] - 1)
-    for entry in range(used):
-        at = hashes[entry] & mask
-        while slots[at] >= 0:
-            at = (at + np.uint64(1)) & mask
-        slots[at] = entry
-
-
-@inner
-def _number_of(table: Any, state: Any, word: Any, owner: Any, kind: Any, data: Any, begin: Any, end: Any) -> Any:
-    # The number of an entry, which is made if there is none; -1: the table is full.
-    # Taken out of the tuple once: each time counts references.
-    slots, hashes, owners, kinds, offsets, known = table.slots, table.hashes, table.owners, table.kinds, table.offsets, table.data
-    h = (np.uint64(owner) * np.uint64(4) + np.uint64(kind) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
-    for i in range(begin, end):
-        h = (h ^ np.uint64(data[i])) * np.uint64(0x100000001B3)
-    h ^= h >> np.uint64(29)
-    h *= np.uint64(0xBF58476D1CE4E5B9)
-    h ^= h >> np.uint64(32)
-    mask = np.uint64(slots.shape[0] - 1)
-    at = h & mask
-    size = end - begin
-    while True:
-        entry = slots[at]
-        if entry < 0:
-            break
-        if hashes[entry] == h and owners[entry] == owner and kinds[entry] == kind:
-            first = offsets[entry]
-            if offsets[entry + 1] - first == size:
-                i = 0
-                while i < size and known[first + i] == data[begin + i]:
-                    i += 1
-                if i == size:
-                    return np.int64(entry)
-        at = (at + np.uint64(1)) & mask
-    used = state[word]
-    first = offsets[used]
-    if used >= owners.shape[0] or first + size > known.shape[0]:
-        return np.int64(-1)
-    owners[used], kinds[used], hashes[used] = owner, kind, h
-    for i in range(size):
-        known[first + i] = data[begin + i]
-    offsets[used + 1] = first + size
-    slots[at] = used
-    state[word] = used + 1
-    return np.int64(used)
-
-
-@inner
-def _is_hex(c: Any) -> Any:
-    return 48 <= c <= 57 or 65 <= c <= 70 or 97 <= c <= 102
-
-
-@inner
-def _string_end(data: Any, at: Any, end: Any) -> Any:
-    # From behind the first quote to the last one; its place and whether there are escapes. -1: this reads no such string.
-    escaped = False
-    while at < end:
-        c = data[at]
-        if c == 34:
-            return at, escaped
-        if c < 32:
-            return np.int64(-1), escaped
-        if c == 92:
-            escaped = True
-            at += 1
-            if at >= end:
-                return np.int64(-1), escaped
-            c = data[at]
-            if c == 117:
-                if at + 4 >= end:
-                    return np.int64(-1), escaped
-                for i in range(1, 5):
-                    if not _is_hex(data[at + i]):
-                        return np.int64(-1), escaped
-                if (data[at + 1] | 32) == 100 and data[at + 2] >= 56:
-                    return np.int64(-1), escaped  # half of a character
-                at += 4
-            elif c not in (34, 92, 47, 98, 102, 110, 114, 116):  # " \\ / b f n r t
-                return np.int64(-1), escaped
-        at += 1
-    return np.int64(-1), escaped
-
-
-@inner
-def _number_end(data: Any, at: Any, end: Any) -> Any:
-    # Behind a number, and the kind of its term. -1: this reads no such number.
-    begin = at
-    if data[at] == 45:
-        at += 1
-    first = at
-    while at < end and 48 <= data[at] <= 57:
-        at += 1
-    whole = at - first
-    if whole == 0 or (whole > 1 and data[first] == 48) or whole > 18:
-        return np.int64(-1), TEXT
-    zero = data[first] == 48
-    if at >= end or (data[at] != 46 and (data[at] | 32) != 101):
-        return (np.int64(-1) if zero and first > begin else at), TEXT  # -0 is 0
-    plain = False
-    if data[at] == 46:
-        at += 1
-        point = at
-        while at < end and 48 <= data[at] <= 57:
-            at += 1
-        places = at - point
-        if places == 0:
-            return np.int64(-1), TEXT
-        # The text that Java writes: shortest digits, from 1e-3 to below 1e7. 15 digits name one double, so they are its shortest.
-        plain = whole <= 7 and whole + places <= 15 and (data[at - 1] != 48 or places == 1)
-        if zero:
-            plain = plain and (data[point] != 48 or (places > 1 and data[point + 1] != 48) or (places > 2 and data[point + 2] != 48))
-    if at < end and (data[at] | 32) == 101:
-        plain = False
-        at += 1
-        if at < end and (data[at] == 43 or data[at] == 45):
-            at += 1
-        exponent = at
-        while at < end and 48 <= data[at] <= 57:
-            at += 1
-        if at == exponent:
-            return np.int64(-1), TEXT
-    return at, (TEXT if plain else FRACTION)
-
-
-@inner
-def _is_word(data: Any, at: Any, end: Any, word: Any) -> Any:
-    if at + len(word) > end:
-        return False
-    i = 0
-    while i < len(word) and data[at + i] == word[i]:
-        i += 1
-    return i == len(word)
-
-
-@inner
-def _space_end(data: Any, at: Any, end: Any) -> Any:
-    while at < end and (data[at] == 32 or data[at] == 10 or data[at] == 13 or data[at] == 9):
-        at += 1
-    return at
 
 
 @inner
@@ -327,7 +142,7 @@ def _records_of(data: Any, at: Any, end: Any, paths: Any, terms: Any, state: Any
     path = np.int64(0)
     wants_value = True
     while True:
-        at = _space_end(data, at, end)
+        at = space_end(data, at, end)
         if wants_value:
             if at >= end:
                 return _LEFT_OUT, 0
@@ -342,27 +157,27 @@ def _records_of(data: Any, at: Any, end: Any, paths: Any, terms: Any, state: Any
                 kind = TEXT
                 begin, until = at, at
                 if c == 34:
-                    until, is_escaped = _string_end(data, at + 1, end)
+                    until, is_escaped = string_end(data, at + 1, end)
                     begin = at + 1
                     at = until + 1
                     kind = ESCAPED if is_escaped else TEXT
                 elif c == 45 or 48 <= c <= 57:
-                    until, kind = _number_end(data, at, end)
+                    until, kind = number_end(data, at, end)
                     at = until
-                elif _is_word(data, at, end, _TRUE):
+                elif is_word(data, at, end, TRUE):
                     until = at + 4
                     at = until
-                elif _is_word(data, at, end, _FALSE):
+                elif is_word(data, at, end, FALSE):
                     until = at + 5
                     at = until
-                elif _is_word(data, at, end, _NULL):
+                elif is_word(data, at, end, NULL):
                     at += 4
                 else:
                     return _LEFT_OUT, 0
                 if until < 0:
                     return _LEFT_OUT, 0
                 if c != 110:
-                    term = _number_of(terms, state, TERMS, path, kind, data, begin, until)
+                    term = number_of(terms, state, TERMS, path, kind, data, begin, until)
                     if term < 0:
                         return TERMS_FULL, 0
             if in_array:
@@ -376,7 +191,7 @@ def _records_of(data: Any, at: Any, end: Any, paths: Any, terms: Any, state: Any
                     if number == 0:
                         break
                 if term >= 0 or not is_scalar:
-                    mark = _number_of(terms, state, TERMS, frames[depth - 1, _MARK_PATH], TEXT, digits, place, 24)
+                    mark = number_of(terms, state, TERMS, frames[depth - 1, _MARK_PATH], TEXT, digits, place, 24)
                     if mark < 0:
                         return TERMS_FULL, 0
             if is_scalar:
@@ -417,11 +232,11 @@ def _records_of(data: Any, at: Any, end: Any, paths: Any, terms: Any, state: Any
                 base_end += 1
             frames[here, _MARKS] = marks
             depth += 1
-            at = _space_end(data, at + 1, end)
+            at = space_end(data, at + 1, end)
             if c == 91:
                 frames[here, _SERIAL] = 0
-                frames[here, _MARK_PATH] = _number_of(paths, state, PATHS, path, NUMBER, data, 0, 0)
-                path = _number_of(paths, state, PATHS, path, ELEMENT, data, 0, 0)
+                frames[here, _MARK_PATH] = number_of(paths, state, PATHS, path, NUMBER, data, 0, 0)
+                path = number_of(paths, state, PATHS, path, ELEMENT, data, 0, 0)
                 if frames[here, _MARK_PATH] < 0 or path < 0:
                     return PATHS_FULL, 0
                 if at < end and data[at] == 93:
@@ -443,13 +258,13 @@ def _records_of(data: Any, at: Any, end: Any, paths: Any, terms: Any, state: Any
             if frames[here, _IS_ARRAY] == 1:
                 if c == 44:
                     frames[here, _SERIAL] += 1
-                    path = _number_of(paths, state, PATHS, frames[here, _PATH], ELEMENT, data, 0, 0)
+                    path = number_of(paths, state, PATHS, frames[here, _PATH], ELEMENT, data, 0, 0)
                     wants_value = True
                     continue
                 if c != 93:
                     return _LEFT_OUT, 0
             elif c == 44:
-                at = _space_end(data, at, end)
+                at = space_end(data, at, end)
             elif c != 125:
                 return _LEFT_OUT, 0
             if c != 44:
@@ -488,17 +303,17 @@ def _records_of(data: Any, at: Any, end: Any, paths: Any, terms: Any, state: Any
         # A key of an object.
         if at >= end or data[at] != 34:
             return _LEFT_OUT, 0
-        until, is_escaped = _string_end(data, at + 1, end)
+        until, is_escaped = string_end(data, at + 1, end)
         if until < 0 or is_escaped:
             return _LEFT_OUT, 0
         here = depth - 1
-        path = _number_of(paths, state, PATHS, frames[here, _PATH], KEY, data, at + 1, until)
+        path = number_of(paths, state, PATHS, frames[here, _PATH], KEY, data, at + 1, until)
         if path < 0:
             return PATHS_FULL, 0
         if seen[path] == frames[here, _SERIAL]:
             return _LEFT_OUT, 0
         seen[path] = frames[here, _SERIAL]
-        at = _space_end(data, until + 1, end)
+        at = space_end(data, until + 1, end)
         if at >= end or data[at] != 58:
             return _LEFT_OUT, 0
         at += 1

@@ -11,7 +11,7 @@ from pinotpy.functions.json_records import JsonIndexing
 from pinotpy.kernels.bloom import BLOCK_WORDS, set_bits
 from pinotpy.kernels.csr import inverted_index, sorted_starts
 from pinotpy.kernels.doc_sets import assign_buckets
-from pinotpy.kernels.json_flatten import grown, new_table
+from pinotpy.kernels.numbered_entries import grown, new_table
 from pinotpy.kernels.roaring import bitmap_offsets, bitmaps_at, docs_of_bitmap, first_bad_bitmap
 from pinotpy.segment.builder import build_segment_into
 from pinotpy.segment.directory import MemoryDirectory

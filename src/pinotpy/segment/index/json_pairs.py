@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 
 from pinotpy.functions.json_records import ELEMENT, NUMBER, SEPARATOR, JsonIndexing, float_text, records_of
 from pinotpy.kernels import json_flatten as kernel
+from pinotpy.kernels.json_tokens import FRACTION, TEXT
+from pinotpy.kernels.numbered_entries import grown, new_table
 
 _BATCH_TERMS: Final = 1 << 18
 _BATCH_PAIRS: Final = 1 << 20
@@ -80,7 +82,7 @@ class _Reader:
     """Reads documents with the kernel; terms have one numbering for all."""
 
     def __init__(self) -> None:
-        self._paths, self._terms = kernel.new_table(_TABLE, 16 * _TABLE), kernel.new_table(_TABLE, 32 * _TABLE)
+        self._paths, self._terms = new_table(_TABLE, 16 * _TABLE), new_table(_TABLE, 32 * _TABLE)
         # Path 0, of the document itself: of no other path.
         self._paths.owners[0] = -1
         self._state = np.zeros(kernel.STATE_WORDS, np.int64)
@@ -111,9 +113,9 @@ class _Reader:
             ended = kernel.flatten(offsets, data, self._paths, self._terms, state, self._scratch, pair_terms, pair_records, entries, left_out)
             document = int(state[kernel.DOCUMENT])
             if ended == kernel.PATHS_FULL:
-                self._paths = kernel.grown(self._paths, int(state[kernel.PATHS]), int(offsets[document + 1] - offsets[document]))
+                self._paths = grown(self._paths, int(state[kernel.PATHS]), int(offsets[document + 1] - offsets[document]))
             elif ended == kernel.TERMS_FULL:
-                self._terms = kernel.grown(self._terms, int(state[kernel.TERMS]), int(offsets[document + 1] - offsets[document]))
+                self._terms = grown(self._terms, int(state[kernel.TERMS]), int(offsets[document + 1] - offsets[document]))
             else:
                 self._keep(pair_terms, pair_records, entries, first)
         return left_out[: state[kernel.LEFT_OUT]]
@@ -139,9 +141,9 @@ class _Reader:
         values = pa.Array.from_buffers(pa.large_binary(), used, buffers)
         kinds = terms.kinds[:used]
         if kinds.any():
-            raw = zip(values.filter(pa.array(kinds != kernel.TEXT)).to_pylist(), kinds[kinds != kernel.TEXT].tolist(), strict=True)
-            texts = [float_text(float(text)) if kind == kernel.FRACTION else orjson.loads(b'"' + text + b'"') for text, kind in raw]
-            values = pc.replace_with_mask(values, pa.array(kinds != kernel.TEXT), pa.array(texts, pa.large_string()).cast(pa.large_binary()))
+            raw = zip(values.filter(pa.array(kinds != TEXT)).to_pylist(), kinds[kinds != TEXT].tolist(), strict=True)
+            texts = [float_text(float(text)) if kind == FRACTION else orjson.loads(b'"' + text + b'"') for text, kind in raw]
+            values = pc.replace_with_mask(values, pa.array(kinds != TEXT), pa.array(texts, pa.large_string()).cast(pa.large_binary()))
         paths = self._path_texts().take(pa.array(terms.owners[:used]))
         return pc.binary_join_element_wise(paths, values, pa.scalar(SEPARATOR.encode(), pa.large_binary()))
 
