@@ -112,16 +112,7 @@ def _list_plain(mask: Any, docs: Any, out: Any) -> Any:
     return kept
 
 
-# The first bits of 64 are looked for whether there are so many or not: asking would be guessed wrong every other time.
-_FEW_BITS = 4
 _LAST_BIT = np.uint64(1 << 63)  # so that there is a lowest one
-
-
-@inner
-def _few_bits(bits: Any, first: int, out: Any) -> None:
-    for i in range(_FEW_BITS):
-        out[i] = int32(first + int64(lowest_bit(bits | _LAST_BIT)))
-        bits &= bits - uint64(1)
 
 
 @inner
@@ -135,29 +126,39 @@ if HAS_AVX512:
 
     @inner
     def docs_of_bits(bits: Any, first: int, out_address: int) -> Any:
-        """first + k for every bit k of a uint64 that is set, as int32 to the address, where 64 have room; gives how many."""
-        count = int64(num_bits(bits))
-        if count <= _FEW_BITS:
-            _few_bits(bits, first, carray(pointer(out_address, types.int32), 64))
-            return count
+        """first + k for every bit k of a uint64 that is set, as int32 to the address, where 80 have room; gives how many."""
         at = out_address
         for quarter in range(4):
             own = (bits >> uint64(quarter * _LANES)) & uint64(0xFFFF)
             _compress_bits(own, first + quarter * _LANES, at)
             at += int64(num_bits(own)) * 4
-        return count
+        return (at - out_address) >> 2
 
 else:
 
     @inner
     def docs_of_bits(bits: Any, first: int, out_address: int) -> Any:
-        """first + k for every bit k of a uint64 that is set, as int32 to the address, where 64 have room; gives how many."""
-        count, out = int64(num_bits(bits)), carray(pointer(out_address, types.int32), 64)
-        if count <= _FEW_BITS:
-            _few_bits(bits, first, out)
-        else:
-            _each_bit(bits, first, out, count)
+        """first + k for every bit k of a uint64 that is set, as int32 to the address, where 80 have room; gives how many."""
+        count = int64(num_bits(bits))
+        _each_bit(bits, first, carray(pointer(out_address, types.int32), 64), count)
         return count
+
+
+_FEW_BITS = 4
+
+
+@inner
+def docs_of_few_bits(bits: Any, first: int, out_address: int) -> Any:
+    """The same where there are hardly ever more than four: these are looked for whether they are there or not, since asking after
+    each would be guessed wrong."""
+    count = int64(num_bits(bits))
+    if count > _FEW_BITS:
+        return docs_of_bits(bits, first, out_address)
+    out = carray(pointer(out_address, types.int32), _FEW_BITS)
+    for i in range(_FEW_BITS):
+        out[i] = int32(first + int64(lowest_bit(bits | _LAST_BIT)))
+        bits &= bits - uint64(1)
+    return count
 
 
 if HAS_AVX512:

@@ -10,6 +10,8 @@ from typing import Any, Final
 
 from numba import int64, uint64
 
+from numba import int64
+
 from pinotpy.kernels.abi import (
     A0,
     BLOCK,
@@ -116,6 +118,50 @@ def _are_near(positions: Any) -> Any:
 
 
 @inner
+def _copy_from(out: Any, values: Any, first: int) -> None:
+    for i in range(len(out)):
+        out[i] = first + values[i]
+
+
+@inner
+def _gather_from(out: Any, values: Any, positions: Any, first: int) -> None:
+    for i in range(len(out)):
+        out[i] = first + values[positions[i]]
+
+
+@inner
+def _read_from(out: Any, values: Any, dense: bool, base: int, positions: Any, first: int) -> None:
+    if dense:
+        _copy_from(out, values[base : base + len(out)], first)
+    else:
+        _gather_from(out, values, positions, first)
+
+
+@inner
+def _first_of_run(meta: Any) -> Any:
+    # (whether the dictionary's integers follow each other without a gap, the first of them): then ids are the values but for it.
+    stored, last = meta[M_STORED], meta[M_CARDINALITY] - 1
+    if last < 0 or stored > T_LONG:
+        return False, int64(0)
+    if stored == T_INT:
+        ints = view_i32(meta[M_DICTIONARY], last + 1)
+        return int64(ints[last]) - int64(ints[0]) == last, int64(ints[0])
+    longs = view_i64(meta[M_DICTIONARY], last + 1)
+    return longs[last] - longs[0] == last, longs[0]
+
+
+@inner
+def _ids_as_values(out: Any, meta: Any, dense: bool, base: int, positions: Any, first: int) -> None:
+    width, address, count = meta[M_WIDTH], meta[M_DATA], meta[M_NUM_VALUES]
+    if width == 1:
+        _read_from(out, view_u8(address, count), dense, base, positions, first)
+    elif width == 2:
+        _read_from(out, view_u16(address, count), dense, base, positions, first)
+    else:
+        _read_from(out, view_u32(address, count), dense, base, positions, first)
+
+
+@inner
 def _positions(state: Any, args: Any) -> Any:
     lanes = args[A0 + 2] - 1
     return view_u32(state[S_SELECTION] if lanes < 0 else state[S_REGISTERS] + lanes * BLOCK * 8, state[S_SELECTED])
@@ -141,6 +187,10 @@ def fetch_values(state_address: int, args_address: int) -> Any:
     near = not dense and _are_near(positions)
     integers, floats = register_i64(state, args[A0])[:n], register_f64(state, args[A0])[:n]
     address, count = meta[M_DATA], meta[M_NUM_VALUES]
+    follows, first = _first_of_run(meta)
+    if follows:
+        _ids_as_values(integers, meta, dense, base, positions, first)
+        return E_OK
     if meta[M_CARDINALITY] >= 0:
         ids = view_u32(state[S_SCRATCH], n)
         _ids(ids, meta, dense, base, positions, near)

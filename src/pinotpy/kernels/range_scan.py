@@ -48,7 +48,7 @@ from pinotpy.kernels.abi import (
     words,
 )
 from pinotpy.kernels.bits import num_bits, word_at
-from pinotpy.kernels.compact import docs_of_bits
+from pinotpy.kernels.compact import docs_of_bits, docs_of_few_bits
 from pinotpy.kernels.legs import A_KEPT, A_META, A_MODE, A_NEGATED, A_NULLS, A_OUT, A_TEST, LEG_ALWAYS, LEG_NEVER
 from pinotpy.kernels.views import view_f64, view_i64, view_u8, view_u64
 
@@ -69,8 +69,9 @@ R_BITS: Final = 4
 RANGE_WORDS: Final = R_BITS + CHUNK_WORDS
 # So many chunks are read at most before the driver looks at the clock.
 CHUNKS_MAX: Final = 8
-# Below so many docs of a chunk most words are zero, and asking is guessed right.
-_FEW_DOCS: Final = CHUNK_WORDS // 8
+# Below so many docs of a chunk nearly all words have none, no more than a few.
+_MOSTLY_NONE: Final = CHUNK_WORDS // 8
+_MOSTLY_FEW: Final = CHUNK_WORDS * 5 // 4
 
 _ALL: Final = np.uint64(0xFFFFFFFFFFFFFFFF)
 
@@ -333,10 +334,15 @@ def scan_ranges(state_address: int, control: Any, cursor: Any, filters: int, num
             selected = n
             break
         word, last = (position - base) >> 6, (end - base + 63) >> 6
-        if cursor[R_COUNT] < _FEW_DOCS:
+        count = cursor[R_COUNT]
+        if count < _MOSTLY_NONE:
             while word < last and selected <= BLOCK - 64:
                 if bits[word] != uint64(0):
-                    selected += docs_of_bits(bits[word], base + word * 64, out + selected * 4)
+                    selected += docs_of_few_bits(bits[word], base + word * 64, out + selected * 4)
+                word += 1
+        elif count < _MOSTLY_FEW:
+            while word < last and selected <= BLOCK - 64:
+                selected += docs_of_few_bits(bits[word], base + word * 64, out + selected * 4)
                 word += 1
         else:
             while word < last and selected <= BLOCK - 64:
