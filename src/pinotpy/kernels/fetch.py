@@ -10,8 +10,6 @@ from typing import Any, Final
 
 from numba import int64, uint64
 
-from numba import int64
-
 from pinotpy.kernels.abi import (
     A0,
     BLOCK,
@@ -118,23 +116,9 @@ def _are_near(positions: Any) -> Any:
 
 
 @inner
-def _copy_from(out: Any, values: Any, first: int) -> None:
+def _add(out: Any, first: int) -> None:
     for i in range(len(out)):
-        out[i] = first + values[i]
-
-
-@inner
-def _gather_from(out: Any, values: Any, positions: Any, first: int) -> None:
-    for i in range(len(out)):
-        out[i] = first + values[positions[i]]
-
-
-@inner
-def _read_from(out: Any, values: Any, dense: bool, base: int, positions: Any, first: int) -> None:
-    if dense:
-        _copy_from(out, values[base : base + len(out)], first)
-    else:
-        _gather_from(out, values, positions, first)
+        out[i] += first
 
 
 @inner
@@ -148,17 +132,6 @@ def _first_of_run(meta: Any) -> Any:
         return int64(ints[last]) - int64(ints[0]) == last, int64(ints[0])
     longs = view_i64(meta[M_DICTIONARY], last + 1)
     return longs[last] - longs[0] == last, longs[0]
-
-
-@inner
-def _ids_as_values(out: Any, meta: Any, dense: bool, base: int, positions: Any, first: int) -> None:
-    width, address, count = meta[M_WIDTH], meta[M_DATA], meta[M_NUM_VALUES]
-    if width == 1:
-        _read_from(out, view_u8(address, count), dense, base, positions, first)
-    elif width == 2:
-        _read_from(out, view_u16(address, count), dense, base, positions, first)
-    else:
-        _read_from(out, view_u32(address, count), dense, base, positions, first)
 
 
 @inner
@@ -189,7 +162,8 @@ def fetch_values(state_address: int, args_address: int) -> Any:
     address, count = meta[M_DATA], meta[M_NUM_VALUES]
     follows, first = _first_of_run(meta)
     if follows:
-        _ids_as_values(integers, meta, dense, base, positions, first)
+        _ids(integers, meta, dense, base, positions, near)
+        _add(integers, first)
         return E_OK
     if meta[M_CARDINALITY] >= 0:
         ids = view_u32(state[S_SCRATCH], n)

@@ -289,7 +289,7 @@ def are_ranges(control: Any, filters: int, num_filter: int) -> Any:
         args = words(filters + leg * (INSTRUCTION_WORDS * 8), INSTRUCTION_WORDS)
         function, known = args[I_FUNCTION], False
         for i in range(NUM_FUSED_TESTS):
-            known |= function == control[C_FUSED_TESTS + i]
+            known |= function != 0 and function == control[C_FUSED_TESTS + i]
         if not known or args[A_OUT] != 0 or args[A_KEPT] != (-1 if leg == 0 else 0) or words(args[A_META], META_WORDS)[M_MV_OFFSETS] != 0:
             return False
     return num_filter > 0
