@@ -6,10 +6,10 @@ twice, as int64 and as float64 words; which one counts is decided by the column'
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
-from numba import njit, uint32
+from numba import njit, uint32, uint64
 
 from pinotpy.kernels.abi import (
     M_CARDINALITY,
@@ -21,8 +21,12 @@ from pinotpy.kernels.abi import (
     T_LONG,
     inner,
 )
+from pinotpy.kernels.byte_words import order_bytes, same_bytes
 from pinotpy.kernels.ordered_bytes import compare_bytes
 from pinotpy.kernels.views import view_f32, view_f64, view_i32, view_i64, view_u8
+
+# Values that are looked up together.
+_LANES: Final = 16
 
 
 @inner
@@ -67,21 +71,64 @@ def var_bound(meta: Any, value: Any) -> Any:
 
 
 @inner
-def _merge_fixed(dictionary: Any, values: Any, out: Any) -> Any:
-    # Ids of the sorted `values` that the sorted dictionary has; by bisection where they are few, else by one merge.
-    found, at = 0, 0
-    few = len(values) * 8 < len(dictionary)
-    for value in values:
-        if few:
-            at += _bound(dictionary[at:], value, False)
+def _next_bound(values: Any, at: int, value: Any) -> Any:
+    # First position from `at` on whose value is >= value: steps that double, then bisection, so that near ones cost little.
+    if at == len(values) or values[at] >= value:
+        return at
+    low, step = at, 1
+    while low + step < len(values) and values[low + step] < value:
+        low += step
+        step += step
+    high = min(low + step, len(values))
+    while high - low > 1:
+        middle = (low + high) >> 1
+        if values[middle] < value:
+            low = middle
         else:
-            while at < len(dictionary) and dictionary[at] < value:
-                at += 1
-        if at == len(dictionary):
-            break
-        if dictionary[at] == value:
-            out[found] = at
-            found += 1
+            high = middle
+    return high
+
+
+@inner
+def _bounds_together(dictionary: Any, values: Any, at: Any) -> None:
+    # First positions whose values are >= `values`, all lanes one step of bisection after the other: their loads overlap.
+    at[:] = 0
+    size = len(dictionary)
+    while size > 1:
+        half = size >> 1
+        for lane in range(len(values)):
+            place = at[lane]
+            at[lane] = place + uint64(half) if dictionary[place + uint64(half - 1)] < values[lane] else place
+        size -= half
+    for lane in range(len(values)):
+        at[lane] += uint64(dictionary[at[lane]] < values[lane])
+
+
+@inner
+def _merge_fixed(dictionary: Any, values: Any, out: Any) -> Any:
+    # Ids of the sorted `values` that the sorted dictionary has.
+    found = 0
+    if len(values) < _LANES:
+        at = 0
+        for value in values:
+            at = _next_bound(dictionary, at, value)
+            if at == len(dictionary):
+                break
+            if dictionary[at] == value:
+                out[found] = at
+                found += 1
+        return found
+    first = _bound(dictionary, values[0], False)
+    own = dictionary[first : _bound(dictionary, values[len(values) - 1], True)]
+    lanes = np.empty(_LANES, np.uint64)
+    for begin in range(0, len(values) if len(own) > 0 else 0, _LANES):
+        wanted = values[begin : begin + _LANES]
+        places = lanes[: len(wanted)]
+        _bounds_together(own, wanted, places)
+        for lane in range(len(wanted)):
+            if places[lane] < uint64(len(own)) and own[places[lane]] == wanted[lane]:
+                out[found] = first + np.int64(places[lane])
+                found += 1
     return found
 
 
@@ -98,32 +145,45 @@ def _fixed_members(meta: Any, integers: Any, reals: Any, out: Any) -> Any:
 
 
 @inner
+def _is_before(own: int, offsets: Any, at: int, value: int, size: int) -> Any:
+    return order_bytes(own + offsets[at], np.int64(offsets[at + 1] - offsets[at]), value, size) < 0
+
+
+@inner
+def _next_var_bound(own: int, offsets: Any, at: int, value: int, size: int) -> Any:
+    # As _next_bound, of byte strings.
+    count = len(offsets) - 1
+    if at == count or not _is_before(own, offsets, at, value, size):
+        return at
+    low, step = at, 1
+    while low + step < count and _is_before(own, offsets, low + step, value, size):
+        low += step
+        step += step
+    high = min(low + step, count)
+    while high - low > 1:
+        middle = (low + high) >> 1
+        if _is_before(own, offsets, middle, value, size):
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+@inner
 def _var_members(meta: Any, data: Any, offsets: Any, out: Any) -> Any:
     count = int(meta[M_CARDINALITY])
-    own_offsets = view_i32(meta[M_DICTIONARY_OFFSETS], count + 1)
-    own = view_u8(meta[M_DICTIONARY], own_offsets[count])
-    num_values = len(offsets) - 1
-    found, low = 0, 0
-    few = num_values * 8 < count
-    for i in range(num_values):
-        first, end = offsets[i], offsets[i + 1]
-        if few:
-            high = count
-            while low < high:
-                middle = (low + high) >> 1
-                if compare_bytes(own, own_offsets[middle], own_offsets[middle + 1], data, first, end) < 0:
-                    low = middle + 1
-                else:
-                    high = middle
-        else:
-            while low < count and compare_bytes(own, own_offsets[low], own_offsets[low + 1], data, first, end) < 0:
-                low += 1
-        if low == count:
+    own_offsets, own, members = view_i32(meta[M_DICTIONARY_OFFSETS], count + 1), meta[M_DICTIONARY], data.ctypes.data
+    found, at = 0, 0
+    for i in range(len(offsets) - 1):
+        value, size = members + offsets[i], offsets[i + 1] - offsets[i]
+        at = _next_var_bound(own, own_offsets, at, value, size)
+        if at == count:
             break
-        if compare_bytes(own, own_offsets[low], own_offsets[low + 1], data, first, end) == 0:
-            out[found] = low
+        if own_offsets[at + 1] - own_offsets[at] == size and same_bytes(own + own_offsets[at], value, size):
+            out[found] = at
             found += 1
-    return found
+    # Used once more: the address of its bytes was.
+    return found if len(data) >= 0 else 0
 
 
 @njit(cache=True, nogil=True)

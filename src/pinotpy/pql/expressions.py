@@ -29,6 +29,7 @@ COMPARISONS: Final = {
     ">": "greater_than",
     ">=": "greater_than_or_equal",
 }
+_DIGITS: Final = frozenset("0123456789")
 _BINARY: Final[dict[str, tuple[int, str]]] = {
     **{symbol: (COMPARE, name) for symbol, name in COMPARISONS.items()},
     "+": (ADD, "plus"),
@@ -244,6 +245,11 @@ class ExpressionParser:
         if len(items) > LIST_LITERALS_MAX:
             raise self.cursor.error(f"expected at most {LIST_LITERALS_MAX} literals in a list, found {len(items)}", token)
         position = self.cursor.position(token)
+        kinds = {item[0] for item in items}
+        if kinds == {"'"} and token.value.count("'") == 2 * len(items):
+            return tuple([Literal(value := item[1:-1], value, True, position) for item in items])
+        if kinds <= _DIGITS and max(map(len, items)) <= 18 and "".join(items).isdigit():
+            return tuple([Literal(number := int(item), str(number), False, position) for item in items])
         literals: list[Literal] = []
         append = literals.append
         for item in items:

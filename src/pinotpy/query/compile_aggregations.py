@@ -31,7 +31,8 @@ def aggregations_in(expression: Expression) -> Iterator[Call]:
             yield expression
             return
         for arg in expression.args:
-            yield from aggregations_in(arg)
+            if isinstance(arg, Call):
+                yield from aggregations_in(arg)
 
 
 def has_aggregation(expression: Expression) -> bool:

@@ -10,7 +10,7 @@ from typing import Final, Protocol
 from pinotpy.data_types import DataType
 from pinotpy.errors import UnknownColumnError
 from pinotpy.names import raw_table_name
-from pinotpy.pql.ast import Call, Expression, Identifier
+from pinotpy.pql.ast import Call, Expression, Identifier, Literal
 from pinotpy.query.context import ColumnRef
 
 VIRTUAL_COLUMNS: Final = {"$docId": DataType.INT, "$segmentName": DataType.STRING, "$hostName": DataType.STRING}
@@ -105,7 +105,7 @@ class ColumnResolver:
         if not isinstance(expression, Call):
             return expression
         condition = None if expression.filter is None else self.resolve(expression.filter)
-        return replace(expression, args=tuple([self.resolve(arg) for arg in expression.args]), filter=condition)
+        return replace(expression, args=tuple([arg if type(arg) is Literal else self.resolve(arg) for arg in expression.args]), filter=condition)
 
     def spell(self, expression: Expression) -> Expression:
         """Like `resolve`, without counting the columns as read: for clauses that are checked and then ignored."""

@@ -122,7 +122,7 @@ class FilterCompiler:
     def _in(self, node: Call) -> Filter:
         if len(node.args) < 2:
             raise parse_error("expected IN to have a value and a list", node.position)
-        values = tuple([self._literal(arg, node) for arg in node.args[1:]])
+        values = tuple([arg.value if type(arg) is Literal and arg.value is not None else self._literal(arg, node) for arg in node.args[1:]])
         comparison = Comparison.IN if node.name == "in" else Comparison.NOT_IN
         left = node.args[0]
         if isinstance(left, Literal):

@@ -107,6 +107,13 @@ def write_value(value: object) -> list[str] | None:
     return ["s", value]
 
 
+def _values_out(values: tuple[object, ...]) -> list[list[str] | None]:
+    """Literals as JSON; long lists are of one type."""
+    if set(map(type, values)) == {int}:
+        return [["i", str(value)] for value in values]
+    return [write_value(value) for value in values]
+
+
 def _expression_out(expression: Expression | AggregationRef) -> list[list[Any]]:
     # Parents before children, right to left; reversed at the end.
     flat: list[list[Any]] = []
@@ -147,7 +154,7 @@ def _filter_out(root: Filter | None) -> list[list[Any]] | None:
             flat.append(["const", node.value])
         elif isinstance(node, Predicate):
             bounds = [None if bound is None else [write_value(bound.value), bound.inclusive] for bound in (node.lower, node.upper)]
-            values = [write_value(value) for value in node.values]
+            values = _values_out(node.values)
             flat.append(["p", _expression_out(node.lhs), node.comparison.value, values, *bounds, node.flags, node.escape])
         else:
             flat.append(["e", _expression_out(node.expression)])
@@ -255,6 +262,15 @@ def read_value(raw: Any) -> Any:
     return _VALUES[tag](_of(str, text))
 
 
+def _values_in(raw: Any) -> tuple[Any, ...]:
+    """Inverse of `_values_out`; raises what `read_value` does."""
+    if len(raw) > 1 and all(raw):
+        tags, texts = zip(*raw, strict=True)
+        if len(set(tags)) == 1 and set(map(type, texts)) == {str} and set(map(len, raw)) == {2}:
+            return texts if tags[0] == "s" else tuple(map(_VALUES[tags[0]], texts))
+    return tuple(map(read_value, raw))
+
+
 def _default_in(data_type: str, raw: Any) -> Any:
     """The default of a column; it goes to kernels as a value of the column's type, so a wrong one is refused here."""
     value = read_value(raw)
@@ -336,7 +352,7 @@ def _filter_in(raw: Any) -> Filter | None:
         elif tag == "p":
             lhs, comparison, values, lower, upper, flags, escape = rest
             bounds = _bound_in(lower), _bound_in(upper)
-            literals = tuple(read_value(value) for value in values)
+            literals = _values_in(values)
             stack.append(Predicate(_plain(lhs), Comparison(comparison), literals, *bounds, _of(str, flags), _of(str, escape)))
         elif tag == "e":
             (expression,) = rest

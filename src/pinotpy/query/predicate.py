@@ -280,7 +280,8 @@ class _Converter:
     def members(self, values: tuple[LiteralValue, ...]) -> Test:
         stored = self.data_type.stored
         if stored is StoredType.VAR:
-            strings = sorted({self._bytes(value) for value in values})
+            plain = self.data_type in (DataType.STRING, DataType.JSON) and set(map(type, values)) == {str}
+            strings = sorted(set(map(str.encode, values)) if plain and "".join(values).isascii() else {self._bytes(value) for value in values})  # type: ignore[arg-type]
             if len(strings) == 1:
                 return VarRange(strings[0], strings[0] + b"\0")
             offsets = np.zeros(len(strings) + 1, np.int64)
@@ -288,7 +289,10 @@ class _Converter:
             return VarMembers(np.frombuffer(b"".join(strings) or b"\0", np.uint8), offsets)
         if stored.is_integer:
             least, most = _INT_LIMITS[self.data_type]
-            integers = sorted({v for v in map(self._integer, values) if isinstance(v, int) and least <= v <= most})
+            numbers = [value for value in values if type(value) is int]
+            if len(numbers) < len(values) or min(numbers) < least or max(numbers) > most:
+                numbers = [v for v in map(self._integer, values) if isinstance(v, int) and least <= v <= most]
+            integers = sorted(set(numbers))
             found: NDArray[Any] = np.array(integers, np.int64)
         else:
             found = np.array(sorted({v for v in map(self._real, values) if not math.isnan(v)}), np.float64)

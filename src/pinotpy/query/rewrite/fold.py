@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
+from operator import is_not
 from typing import Final, Union
 
 from pinotpy.pql.ast import Call, Expression, Literal, Position
@@ -23,9 +24,9 @@ def fold_constants(expression: Expression) -> Expression:
     """The expression with its constant parts computed."""
     if not isinstance(expression, Call):
         return expression
-    args = tuple([fold_constants(arg) for arg in expression.args])
+    args = tuple([arg if type(arg) is Literal else fold_constants(arg) for arg in expression.args])
     condition = None if expression.filter is None else fold_constants(expression.filter)
-    if any(new is not old for new, old in zip(args, expression.args, strict=True)) or condition is not expression.filter:
+    if any(map(is_not, args, expression.args)) or condition is not expression.filter:
         expression = replace(expression, args=args, filter=condition)
     if expression.filter is None and all(isinstance(arg, Literal) for arg in args):
         folded = _fold(expression.name, [arg for arg in args if isinstance(arg, Literal)], expression.position)
