@@ -84,7 +84,8 @@ def _document(text: bytes | str) -> Any:
     except orjson.JSONDecodeError:
         pass  # also for numbers beyond its range, which are JSON
     try:
-        return json.loads(text, parse_constant=_no_constant)
+        # Of bytes the reader would guess the encoding: zeros among them would make UTF-16 of what is no JSON.
+        return json.loads(text if isinstance(text, str) else str(text, "utf-8"), parse_constant=_no_constant)
     except (ValueError, RecursionError):
         return None
 

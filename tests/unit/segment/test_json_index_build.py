@@ -108,6 +108,12 @@ def test_one_document(document: bytes) -> None:
     check([document, b'{"z": 1}', document])
 
 
+@pytest.mark.parametrize("text", ["1\0", '"\0a\0"\0', '{\0"\0a\0"\0:\x001\0}\0', "\0" + "1", "\ufeff1", '\ufeff{"a":1}'])
+def test_bytes_that_another_encoding_could_read_are_no_json(text: str) -> None:
+    assert records_of(text.encode(), JsonIndexing()) == records_of(text, JsonIndexing()) == []
+    check([text.encode(), b'{"z": 1}'])
+
+
 def test_deep_and_wide_documents() -> None:
     check([b"[" * depth + b"1" + b"]" * depth for depth in (1, 198, 199, 200, 201)])
     check([b'{"a":' * depth + b"[1,2]" + b"}" * depth for depth in (1, 197, 198, 199, 200)])
