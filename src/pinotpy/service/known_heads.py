@@ -15,7 +15,7 @@ HEAD_MAX_BYTES: Final = 2 << 10
 HEADS_MAX: Final = 1024
 _END: Final = b"\r\n\r\n"
 # Of these a request tells who asks, or itself from others.
-_NOT_KEPT: Final = frozenset({b"authorization", b"proxy-authorization", b"cookie", b"x-pinotpy-cluster-token", b"x-request-id", b"expect", b"connection"})
+_NOT_KEPT: Final = frozenset({b"authorization", b"proxy-authorization", b"cookie", b"x-pinotpy-cluster-token", b"x-request-id", b"expect"})
 
 
 class KnownHead:
@@ -50,7 +50,8 @@ class KnownHeads:
         # The text of a GET is part of its head: few come again.
         if end < 4 or route.method != "POST" or route.target.kind is not TargetKind.IN_HANDLER:
             return
-        if any(name in _NOT_KEPT for name, _ in scope["headers"]):
+        # Many clients say what is so anyway: that the connection lives on.
+        if any(name in _NOT_KEPT or (name == b"connection" and value.lower() != b"keep-alive") for name, value in scope["headers"]):
             return
         if len(self._heads) >= HEADS_MAX:
             del self._heads[next(iter(self._heads))]

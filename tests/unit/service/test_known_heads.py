@@ -94,13 +94,21 @@ def test_faults_of_a_known_head_s_request_are_answered_as_ever(serve_toy: Any, p
 
 
 @pytest.mark.parametrize(
-    "header", [b"authorization: Basic YTpi", b"x-request-id: mine", b"connection: keep-alive", b"cookie: a=b", b"x-pinotpy-cluster-token: " + b"t" * 32]
+    "header", [b"authorization: Basic YTpi", b"x-request-id: mine", b"connection: upgrade", b"cookie: a=b", b"x-pinotpy-cluster-token: " + b"t" * 32]
 )
 def test_heads_that_name_who_asks_are_not_kept(serve_toy: Any, parsed: list[bytes], header: bytes) -> None:
     server, toy = serve_toy()
     with Client(server.url) as client:
         assert client.ask(request(b"a", header))[1] == client.ask(request(b"a", header))[1]
     assert len(parsed) == 2 and len(toy.app.known_heads) == 0
+
+
+def test_a_head_that_lets_the_connection_live_by_name_is_kept(serve_toy: Any, parsed: list[bytes]) -> None:
+    server, toy = serve_toy()
+    with Client(server.url) as client:
+        first = client.ask(request(b"a", b"Connection: Keep-Alive"))
+        assert client.ask(request(b"b", b"Connection: Keep-Alive")) == first
+    assert len(parsed) == 1 and toy.bodies == [b"a", b"b"]
 
 
 def test_refused_heads_and_urls_with_the_text_are_not_kept(serve_toy: Any, parsed: list[bytes]) -> None:
