@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from pinotpy.data_types import DataType
-from pinotpy.kernels import arithmetic as ops
+from pinotpy.kernels import choice, conditions
 from pinotpy.pql.ast import Call, Dialect, Expression, Identifier, Literal
 from pinotpy.query.block_expression import BlockCompiler
 from pinotpy.query.compile_filter import FilterCompiler
@@ -18,12 +18,12 @@ from pinotpy.query.predicate import FixedMembers, FixedRange, Nothing, NullTest,
 from pinotpy.query.result_types import PREDICATES
 
 _COMPARISONS: Final = {
-    "equals": ops.EQUAL,
-    "not_equals": ops.NOT_EQUAL,
-    "less_than": ops.LESS,
-    "less_than_or_equal": ops.LESS_OR_EQUAL,
-    "greater_than": ops.GREATER,
-    "greater_than_or_equal": ops.GREATER_OR_EQUAL,
+    "equals": conditions.EQUAL,
+    "not_equals": conditions.NOT_EQUAL,
+    "less_than": conditions.LESS,
+    "less_than_or_equal": conditions.LESS_OR_EQUAL,
+    "greater_than": conditions.GREATER,
+    "greater_than_or_equal": conditions.GREATER_OR_EQUAL,
 }
 _TRUTH_TESTS: Final = ("is_true", "is_not_true", "is_false", "is_not_false")
 
@@ -34,7 +34,7 @@ def condition(compiler: BlockCompiler, call: Call) -> Lane:
     if name in _COMPARISONS:
         return _comparison(compiler, call)
     if name in ("and", "or") and args:
-        operation = ops.AND if name == "and" else ops.OR
+        operation = choice.AND if name == "and" else choice.OR
         return reduce(lambda one, other: compiler.lanes.kleene(operation, one, other), (_truth(compiler, arg) for arg in args))
     if name == "not" and len(args) == 1:
         return compiler.lanes.invert(_truth(compiler, args[0]))
@@ -54,7 +54,7 @@ def filter_lane(compiler: BlockCompiler, condition: Filter) -> Lane:
     """A compiled filter as FLAGS; raises Unsupported."""
     match condition:
         case And(children=children) | Or(children=children) if children:
-            operation = ops.AND if isinstance(condition, And) else ops.OR
+            operation = choice.AND if isinstance(condition, And) else choice.OR
             return reduce(lambda one, other: compiler.lanes.kleene(operation, one, other), (filter_lane(compiler, child) for child in children))
         case Not(child=child):
             return compiler.lanes.invert(filter_lane(compiler, child))

@@ -21,7 +21,7 @@ from pinotpy.functions.scalar.date_trunc import calendar_unit
 from pinotpy.functions.scalar.spec import find_scalar_function
 from pinotpy.functions.scalar.time_units import NANOS, output_unit, time_unit
 from pinotpy.functions.time_zones import UTC, time_zone
-from pinotpy.kernels import arithmetic as ops
+from pinotpy.kernels import arithmetic, choice, conversions
 from pinotpy.pql.ast import Call, Dialect, Expression, Identifier, Literal
 from pinotpy.query.context import QueryContext
 from pinotpy.query.lanes import ALWAYS, NEVER, Kind, Lane, Lanes, Probe, Target, Unsupported
@@ -217,7 +217,7 @@ def _coalesce(compiler: BlockCompiler, call: Call) -> Lane:
             compiler.lanes.free(lane)
         else:
             # Flags of their own: the choice frees them, the lane still needs its nulls.
-            present = compiler.lanes.flags(ops.NOT, lane.nulls, lane.nulls)
+            present = compiler.lanes.flags(choice.NOT, lane.nulls, lane.nulls)
             found = compiler.lanes.choose(present, lane, found)
     found.data_type = data_type
     return found
@@ -232,7 +232,7 @@ def _cast(compiler: BlockCompiler, call: Call) -> Lane:
     if lane.is_constant:
         raise Unsupported
     if compiler.context.dialect is Dialect.SQL and target is DataType.INT and lane.kind is Kind.DOUBLE:
-        return compiler.lanes.convert(ops.DOUBLE_TO_INT, lane, Kind.LONG, target)
+        return compiler.lanes.convert(conversions.DOUBLE_TO_INT, lane, Kind.LONG, target)
     found = compiler.lanes.as_type(lane, target)
     if found.data_type is not target and found.kind is Kind.FLAGS:
         found.data_type = target
@@ -261,7 +261,7 @@ def _units(compiler: BlockCompiler, lane: Lane, source: str, target: str) -> Lan
     have, want = NANOS[source], NANOS[target]
     if have == want:
         return lane
-    operation, size = (ops.SATURATED_MULTIPLY, have // want) if have > want else (ops.TRUNCATE_DIVIDE, want // have)
+    operation, size = (conversions.SATURATED_MULTIPLY, have // want) if have > want else (conversions.TRUNCATE_DIVIDE, want // have)
     return compiler.lanes.time(operation, lane, size)
 
 
@@ -279,7 +279,7 @@ def _date_trunc(compiler: BlockCompiler, call: Call) -> Lane:
     source = time_unit(texts[0], "DATETRUNC") if texts else "MILLISECONDS"
     target = output_unit(texts[2], "DATETRUNC") if len(texts) > 2 else source
     millis = _units(compiler, _time_argument(compiler, call.args[1]), source, "MILLISECONDS")
-    found = _units(compiler, compiler.lanes.time(ops.FLOOR_UNIT, millis, FIXED_MS[unit]), "MILLISECONDS", target)
+    found = _units(compiler, compiler.lanes.time(conversions.FLOOR_UNIT, millis, FIXED_MS[unit]), "MILLISECONDS", target)
     found.data_type = DataType.LONG
     return found
 
@@ -293,26 +293,26 @@ def _epoch(operation: int, size_ms: int) -> Compile:
 
 _EPOCH_UNITS: Final = {"seconds": 1_000, "minutes": 60_000, "hours": 3_600_000, "days": 86_400_000}
 _FUNCTIONS: Final[dict[str, Compile]] = {
-    "plus": _arithmetic(ops.ADD),
-    "minus": _arithmetic(ops.SUBTRACT),
-    "times": _arithmetic(ops.MULTIPLY),
-    "divide": _arithmetic(ops.DIVIDE),
-    "mod": _arithmetic(ops.REMAINDER),
-    "abs": _unary(ops.ABSOLUTE),
-    "negate": _unary(ops.NEGATE),
-    "sign": _unary(ops.SIGN),
-    "ceil": _unary(ops.CEIL),
-    "floor": _unary(ops.FLOOR),
-    "sqrt": _unary(ops.SQUARE_ROOT),
-    "least": _extreme(ops.LEAST),
-    "greatest": _extreme(ops.GREATEST),
+    "plus": _arithmetic(arithmetic.ADD),
+    "minus": _arithmetic(arithmetic.SUBTRACT),
+    "times": _arithmetic(arithmetic.MULTIPLY),
+    "divide": _arithmetic(arithmetic.DIVIDE),
+    "mod": _arithmetic(arithmetic.REMAINDER),
+    "abs": _unary(arithmetic.ABSOLUTE),
+    "negate": _unary(arithmetic.NEGATE),
+    "sign": _unary(arithmetic.SIGN),
+    "ceil": _unary(arithmetic.CEIL),
+    "floor": _unary(arithmetic.FLOOR),
+    "sqrt": _unary(arithmetic.SQUARE_ROOT),
+    "least": _extreme(arithmetic.LEAST),
+    "greatest": _extreme(arithmetic.GREATEST),
     "case": _case,
     "coalesce": _coalesce,
     "cast": _cast,
     "timeconvert": _time_convert,
     "datetrunc": _date_trunc,
-    **{f"toepoch{unit}": _epoch(ops.TRUNCATE_DIVIDE, size) for unit, size in _EPOCH_UNITS.items()},
-    **{f"fromepoch{unit}": _epoch(ops.SATURATED_MULTIPLY, size) for unit, size in _EPOCH_UNITS.items()},
+    **{f"toepoch{unit}": _epoch(conversions.TRUNCATE_DIVIDE, size) for unit, size in _EPOCH_UNITS.items()},
+    **{f"fromepoch{unit}": _epoch(conversions.SATURATED_MULTIPLY, size) for unit, size in _EPOCH_UNITS.items()},
 }
 
 

@@ -1,6 +1,6 @@
 """Values on their way through an expression that kernels compute: registers, constants, null flags, and the operations on them.
 
-`Lanes` emits instructions of kernels/arithmetic.py into a `Target`: the select section of a shape, the program of a filter
+`Lanes` emits instructions of kernels (arithmetic, conversions, conditions, choice) into a `Target`: the select section of a shape, the program of a filter
 leg, or nothing at all (to find out whether an expression can be computed so, and in how many registers). What block
 expressions do not know raises `Unsupported`; such expressions are computed on Arrow arrays (expression.py).
 """
@@ -21,7 +21,7 @@ from pinotpy.data_types import DataType
 from pinotpy.errors import PinotError
 from pinotpy.functions.scalar.arguments import doubles
 from pinotpy.functions.scalar.conversions import converted
-from pinotpy.kernels import arithmetic as ops
+from pinotpy.kernels import arithmetic, choice, conditions, conversions, operands
 from pinotpy.query.context import Filter
 from pinotpy.query.program import Word
 
@@ -191,7 +191,7 @@ class Lanes:
                 lane.owned_nulls = False
                 continue
             register = self.target.allocate()
-            self.target.emit(ops.combine_flags.address, register, out.nulls, lane.nulls, ops.OR)
+            self.target.emit(choice.combine_flags.address, register, out.nulls, lane.nulls, choice.OR)
             for one in (out, lane):
                 if one.owned_nulls:
                     self.target.release(one.nulls)
@@ -208,14 +208,14 @@ class Lanes:
         if lane.is_constant:
             return self._constant_as(lane, Kind.DOUBLE, lambda value: doubles(value, lane.data_type))
         whole = self.as_long_word(lane)
-        return self._made(Kind.DOUBLE, DataType.DOUBLE, [whole], ops.convert.address, whole.register, ops.LONG_TO_DOUBLE)
+        return self._made(Kind.DOUBLE, DataType.DOUBLE, [whole], conversions.convert.address, whole.register, conversions.LONG_TO_DOUBLE)
 
     def as_long_word(self, lane: Lane) -> Lane:
         """Flags as 0 and 1 in 64 bits; others as they are."""
         if lane.kind is not Kind.FLAGS or lane.is_constant:
             return lane
         assert lane.data_type is not None
-        return self._made(Kind.LONG, lane.data_type, [lane], ops.widen_flags.address, lane.register)
+        return self._made(Kind.LONG, lane.data_type, [lane], choice.widen_flags.address, lane.register)
 
     def as_long(self, lane: Lane) -> Lane:
         """Values as LONG, as functions.scalar.arguments.longs."""
@@ -237,15 +237,15 @@ class Lanes:
             return self.truth(lane)
         if target is DataType.FLOAT:
             wide = self.as_double(lane)
-            return self._made(Kind.DOUBLE, target, [wide], ops.convert.address, wide.register, ops.DOUBLE_TO_FLOAT)
+            return self._made(Kind.DOUBLE, target, [wide], conversions.convert.address, wide.register, conversions.DOUBLE_TO_FLOAT)
         if target not in _INTEGERS:
             raise Unsupported
         whole = self.as_long_word(lane)
         if whole.kind is Kind.DOUBLE:
-            how = ops.DOUBLE_TO_WRAPPED_INT if target is DataType.INT else ops.DOUBLE_TO_LONG
-            return self._made(Kind.LONG, target, [whole], ops.convert.address, whole.register, how)
+            how = conversions.DOUBLE_TO_WRAPPED_INT if target is DataType.INT else conversions.DOUBLE_TO_LONG
+            return self._made(Kind.LONG, target, [whole], conversions.convert.address, whole.register, how)
         if target is DataType.INT and whole.data_type in (DataType.LONG, DataType.TIMESTAMP):
-            return self._made(Kind.LONG, target, [whole], ops.convert.address, whole.register, ops.LONG_TO_INT)
+            return self._made(Kind.LONG, target, [whole], conversions.convert.address, whole.register, conversions.LONG_TO_INT)
         whole.data_type = target
         return whole
 
@@ -271,7 +271,7 @@ class Lanes:
         if lane.kind is Kind.DOUBLE:
             # Not equal as IEEE has it: NaN is true.
             return self.invert(self.between(lane, 0.0, 0.0))
-        return self.compare(ops.NOT_EQUAL, lane, zero)
+        return self.compare(conditions.NOT_EQUAL, lane, zero)
 
     # --- operations --------------------------------------------------------------------------------------------------
 
@@ -279,24 +279,24 @@ class Lanes:
         """Two lanes of one kind, doubles or integers."""
         assert left.kind is right.kind and left.kind is not Kind.FLAGS
         assert not (left.is_constant and right.is_constant), "constants are folded"
-        if left.is_constant and operation not in (ops.SUBTRACT, ops.DIVIDE, ops.REMAINDER):
+        if left.is_constant and operation not in (arithmetic.SUBTRACT, arithmetic.DIVIDE, arithmetic.REMAINDER):
             left, right = right, left
-        function = ops.binary_doubles if left.kind is Kind.DOUBLE else ops.binary_longs
+        function = arithmetic.binary_doubles if left.kind is Kind.DOUBLE else arithmetic.binary_longs
         return self._made(left.kind, data_type, [left, right], function.address, *_operands(left, right), operation, _form(left, right))
 
     def unary(self, operation: int, lane: Lane, data_type: DataType) -> Lane:
         """An operation on doubles."""
         assert lane.kind is Kind.DOUBLE and not lane.is_constant
-        return self._made(Kind.DOUBLE, data_type, [lane], ops.unary_doubles.address, lane.register, operation)
+        return self._made(Kind.DOUBLE, data_type, [lane], arithmetic.unary_doubles.address, lane.register, operation)
 
     def convert(self, conversion: int, lane: Lane, kind: Kind, data_type: DataType) -> Lane:
         assert not lane.is_constant
-        return self._made(kind, data_type, [lane], ops.convert.address, lane.register, conversion)
+        return self._made(kind, data_type, [lane], conversions.convert.address, lane.register, conversion)
 
     def time(self, operation: int, lane: Lane, size: int) -> Lane:
         """An operation on times, i64."""
         assert lane.kind is Kind.LONG and not lane.is_constant
-        return self._made(Kind.LONG, DataType.LONG, [lane], ops.time_longs.address, lane.register, operation, size)
+        return self._made(Kind.LONG, DataType.LONG, [lane], conversions.time_longs.address, lane.register, operation, size)
 
     def compare(self, comparison: int, left: Lane, right: Lane) -> Lane:
         """Flags of a comparison of two lanes of one kind."""
@@ -304,17 +304,17 @@ class Lanes:
         assert not (left.is_constant and right.is_constant), "constants are folded"
         if left.is_constant:
             left, right, comparison = right, left, _SWAPPED[comparison]
-        function = ops.compare_doubles if left.kind is Kind.DOUBLE else ops.compare_longs
+        function = conditions.compare_doubles if left.kind is Kind.DOUBLE else conditions.compare_longs
         return self._made(Kind.FLAGS, DataType.BOOLEAN, [left, right], function.address, *_operands(left, right), comparison, _form(left, right))
 
     def between(self, lane: Lane, low: int | float, high: int | float) -> Lane:
         """Flags: low <= value <= high."""
-        function = ops.between_doubles if lane.kind is Kind.DOUBLE else ops.between_longs
+        function = conditions.between_doubles if lane.kind is Kind.DOUBLE else conditions.between_longs
         return self._made(Kind.FLAGS, DataType.BOOLEAN, [lane], function.address, lane.register, word_of(low, lane.kind), word_of(high, lane.kind))
 
     def among(self, lane: Lane, members: NDArray[Any]) -> Lane:
         """Flags: the value is one of `members`, sorted, int64 or float64."""
-        function = ops.among_doubles if lane.kind is Kind.DOUBLE else ops.among_longs
+        function = conditions.among_doubles if lane.kind is Kind.DOUBLE else conditions.among_longs
         kept = np.ascontiguousarray(members, np.float64 if lane.kind is Kind.DOUBLE else np.int64)
         return self._made(Kind.FLAGS, DataType.BOOLEAN, [lane], function.address, lane.register, self.target.keep(kept), len(kept))
 
@@ -322,11 +322,11 @@ class Lanes:
         """NOT: unknown stays unknown."""
         if lane.is_constant:
             return Lane(Kind.FLAGS, DataType.BOOLEAN, constant=not lane.constant, nulls=lane.nulls, owned_nulls=lane.owned_nulls)
-        return self._made(Kind.FLAGS, DataType.BOOLEAN, [lane], ops.combine_flags.address, lane.register, lane.register, ops.NOT)
+        return self._made(Kind.FLAGS, DataType.BOOLEAN, [lane], choice.combine_flags.address, lane.register, lane.register, choice.NOT)
 
     def kleene(self, operation: int, left: Lane, right: Lane) -> Lane:
-        """AND or OR of conditions in three-valued logic; `operation` is ops.AND or ops.OR."""
-        deciding = operation == ops.OR  # the truth value that decides alone
+        """AND or OR of conditions in three-valued logic; `operation` is choice.AND or choice.OR."""
+        deciding = operation == choice.OR  # the truth value that decides alone
         for one, other in ((left, right), (right, left)):
             if one.is_constant and one.nulls != ALWAYS:
                 if bool(one.constant) is deciding:
@@ -335,15 +335,15 @@ class Lanes:
                 return other
         left, right = self.materialized(left), self.materialized(right)
         if left.nulls == NEVER and right.nulls == NEVER:
-            return self._made(Kind.FLAGS, DataType.BOOLEAN, [left, right], ops.combine_flags.address, left.register, right.register, operation)
+            return self._made(Kind.FLAGS, DataType.BOOLEAN, [left, right], choice.combine_flags.address, left.register, right.register, operation)
         # Certainly the deciding value on either side, else unknown if either is unknown.
         truths = [self._certain(lane, deciding) for lane in (left, right)]
-        decided = self.flags(ops.OR, truths[0].register, truths[1].register)
+        decided = self.flags(choice.OR, truths[0].register, truths[1].register)
         self.free(*truths)
         unknown = self._either_null(left, right)
-        nulls = self.flags(ops.AND_NOT, unknown, decided.register)
+        nulls = self.flags(choice.AND_NOT, unknown, decided.register)
         self.target.release(unknown)
-        truth = decided if deciding else self.flags(ops.NOT, decided.register, decided.register)
+        truth = decided if deciding else self.flags(choice.NOT, decided.register, decided.register)
         if not deciding:
             self.free(decided)
         self.free(left, right)
@@ -352,21 +352,21 @@ class Lanes:
     def _certain(self, lane: Lane, wanted: bool) -> Lane:
         """Flags: known to be `wanted`."""
         truth = lane.register
-        straight = self.flags(ops.OR if wanted else ops.NOT, truth, truth)
+        straight = self.flags(choice.OR if wanted else choice.NOT, truth, truth)
         if lane.nulls == NEVER:
             return straight
-        found = self.flags(ops.AND_NOT, straight.register, lane.nulls)
+        found = self.flags(choice.AND_NOT, straight.register, lane.nulls)
         self.free(straight)
         return found
 
     def _either_null(self, left: Lane, right: Lane) -> int:
         registers = [lane.nulls for lane in (left, right) if lane.nulls != NEVER]
-        return self.flags(ops.OR, registers[0], registers[-1]).register
+        return self.flags(choice.OR, registers[0], registers[-1]).register
 
     def flags(self, operation: int, left: int, right: int) -> Lane:
         """An operation on registers of flags, which stay as they are."""
         register = self.target.allocate()
-        self.target.emit(ops.combine_flags.address, register, left, right, operation)
+        self.target.emit(choice.combine_flags.address, register, left, right, operation)
         return Lane(Kind.FLAGS, DataType.BOOLEAN, register, owned=True)
 
     def holds(self, lane: Lane) -> Lane:
@@ -376,7 +376,7 @@ class Lanes:
             return Lane(Kind.FLAGS, DataType.BOOLEAN, constant=lane.nulls != ALWAYS and bool(lane.constant))
         if lane.nulls == NEVER:
             return lane
-        found = self.flags(ops.AND_NOT, lane.register, lane.nulls)
+        found = self.flags(choice.AND_NOT, lane.register, lane.nulls)
         self.free(lane)
         return found
 
@@ -394,10 +394,10 @@ class Lanes:
             left, right = self.materialized(self.truth(left)), self.materialized(self.truth(right))
         nulls = self._chosen_nulls(certain, left, right)
         if flags:
-            found = self._made(Kind.FLAGS, data_type, [], ops.choose_flags.address, left.register, right.register, certain.register, nulls=nulls)
+            found = self._made(Kind.FLAGS, data_type, [], choice.choose_flags.address, left.register, right.register, certain.register, nulls=nulls)
         else:
-            form = ops.FORM_CONSTANTS if left.is_constant and right.is_constant else _form(left, right)
-            found = self._made(left.kind, data_type, [], ops.choose.address, *_operands(left, right), certain.register, form, nulls=nulls)
+            form = operands.FORM_CONSTANTS if left.is_constant and right.is_constant else _form(left, right)
+            found = self._made(left.kind, data_type, [], choice.choose.address, *_operands(left, right), certain.register, form, nulls=nulls)
         self.free(left, right, certain)
         return found
 
@@ -408,7 +408,7 @@ class Lanes:
             return out
         sides = [self._null_register(lane) for lane in (left, right)]
         out.nulls, out.owned_nulls = self.target.allocate(), True
-        self.target.emit(ops.choose_flags.address, out.nulls, sides[0][0], sides[1][0], certain.register)
+        self.target.emit(choice.choose_flags.address, out.nulls, sides[0][0], sides[1][0], certain.register)
         for register, owned in sides:
             if owned:
                 self.target.release(register)
@@ -422,7 +422,7 @@ class Lanes:
     def constant_flags(self, value: bool) -> int:
         """A register of equal flags."""
         register = self.target.allocate()
-        self.target.emit(ops.fill_flags.address, register, int(value))
+        self.target.emit(choice.fill_flags.address, register, int(value))
         return register
 
     def materialized(self, lane: Lane) -> Lane:
@@ -435,12 +435,12 @@ class Lanes:
 
 
 _SWAPPED: Final = {
-    ops.EQUAL: ops.EQUAL,
-    ops.NOT_EQUAL: ops.NOT_EQUAL,
-    ops.LESS: ops.GREATER,
-    ops.LESS_OR_EQUAL: ops.GREATER_OR_EQUAL,
-    ops.GREATER: ops.LESS,
-    ops.GREATER_OR_EQUAL: ops.LESS_OR_EQUAL,
+    conditions.EQUAL: conditions.EQUAL,
+    conditions.NOT_EQUAL: conditions.NOT_EQUAL,
+    conditions.LESS: conditions.GREATER,
+    conditions.LESS_OR_EQUAL: conditions.GREATER_OR_EQUAL,
+    conditions.GREATER: conditions.LESS,
+    conditions.GREATER_OR_EQUAL: conditions.LESS_OR_EQUAL,
 }
 
 
@@ -465,4 +465,4 @@ def _constant_word(lane: Lane) -> int:
 
 
 def _form(left: Lane, right: Lane) -> int:
-    return ops.FORM_LEFT if left.is_constant else ops.FORM_RIGHT if right.is_constant else ops.FORM_REGISTERS
+    return operands.FORM_LEFT if left.is_constant else operands.FORM_RIGHT if right.is_constant else operands.FORM_REGISTERS

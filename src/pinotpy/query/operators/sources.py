@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pinotpy.kernels import abi, updates
-from pinotpy.kernels import arithmetic as ops
+from pinotpy.kernels import abi, arithmetic, choice, operands, updates
 from pinotpy.pql.ast import Expression, Identifier
 from pinotpy.query.block_expression import BlockCompiler, probe
 from pinotpy.query.context import Filter
@@ -114,18 +113,18 @@ def _registers(target: _ShapeTarget, lane: Lane) -> tuple[int, int]:
     elif lane.kind is Kind.DOUBLE or not lane.owned:
         register = target.allocate()
         if lane.kind is Kind.DOUBLE:
-            target.emit(ops.unary_doubles.address, register, lane.register, ops.CANONICAL)
+            target.emit(arithmetic.unary_doubles.address, register, lane.register, arithmetic.CANONICAL)
         else:
-            target.emit(ops.binary_longs.address, register, lane.register, 0, ops.ADD, ops.FORM_RIGHT)
+            target.emit(arithmetic.binary_longs.address, register, lane.register, 0, arithmetic.ADD, operands.FORM_RIGHT)
         if lane.owned:
             target.release(lane.register)
         lane.register, lane.owned = register, True
     if lane.nulls == ALWAYS or (lane.nulls != NEVER and not lane.owned_nulls):
         register = target.allocate()
         if lane.nulls == ALWAYS:
-            target.emit(ops.fill_flags.address, register, 1)
+            target.emit(choice.fill_flags.address, register, 1)
         else:
-            target.emit(ops.combine_flags.address, register, lane.nulls, lane.nulls, ops.OR)
+            target.emit(choice.combine_flags.address, register, lane.nulls, lane.nulls, choice.OR)
         lane.nulls = register
     return lane.register, lane.nulls
 
