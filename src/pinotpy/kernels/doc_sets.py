@@ -118,6 +118,21 @@ def _span(bounds: Any, low: Any, high: Any) -> Any:
     return _bucket_of(bounds, low), _bucket_of(bounds, high) + 1
 
 
+@inner
+def bucket_span(meta: Any, low: int, low_real: float, high: int, high_real: float) -> Any:
+    """Buckets [first, end) of a range, both ends included: of dict ids or raw whole numbers, or of raw doubles."""
+    address, count, stored = meta[M_RANGE_BOUNDS], meta[M_RANGE_BUCKETS], meta[M_STORED]
+    if meta[M_CARDINALITY] >= 0:
+        return _span(view_u32(address, count), low, high)
+    if stored == T_INT:
+        return _span(view_i32(address, count), low, high)
+    if stored == T_LONG:
+        return _span(view_i64(address, count), low, high)
+    if stored == T_FLOAT:
+        return _span(view_f32(address, count), low_real, high_real)
+    return _span(view_f64(address, count), low_real, high_real)
+
+
 @njit(cache=True, nogil=True)
 def range_spans(metas: Any, ids: Any, low_word: int, low_real: float, high_word: int, high_real: float, out: Any) -> None:
     """out[s] = buckets [first, end) and number of entries that a range may select; untouched where there is no range index.
@@ -129,21 +144,13 @@ def range_spans(metas: Any, ids: Any, low_word: int, low_real: float, high_word:
     """
     for s in range(len(metas)):
         meta = metas[s]
-        address, count = meta[M_RANGE_BOUNDS], meta[M_RANGE_BUCKETS]
-        if address == 0:
+        if meta[M_RANGE_BOUNDS] == 0:
             continue
-        stored = meta[M_STORED]
+        low, high = low_word, high_word
         if meta[M_CARDINALITY] >= 0:
-            first, end = _span(view_u32(address, count), ids[s, 0], ids[s, 1] - 1)
-        elif stored == T_INT:
-            first, end = _span(view_i32(address, count), low_word, high_word)
-        elif stored == T_LONG:
-            first, end = _span(view_i64(address, count), low_word, high_word)
-        elif stored == T_FLOAT:
-            first, end = _span(view_f32(address, count), low_real, high_real)
-        else:
-            first, end = _span(view_f64(address, count), low_real, high_real)
-        offsets = view_u32(meta[M_RANGE_OFFSETS], count + 1)
+            low, high = ids[s, 0], ids[s, 1] - 1
+        first, end = bucket_span(meta, low, low_real, high, high_real)
+        offsets = view_u32(meta[M_RANGE_OFFSETS], meta[M_RANGE_BUCKETS] + 1)
         out[s, 0], out[s, 1], out[s, 2] = first, end, int64(offsets[end]) - int64(offsets[first])
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-from numba import njit
+from numba import int64, njit
 
 from pinotpy.kernels.abi import (
     A0,
@@ -28,6 +28,7 @@ from pinotpy.kernels.abi import (
     T_LONG,
     T_VAR,
     U_HIGH,
+    U_LIST,
     U_LOW,
     U_SEGMENT,
     UNIT_WORDS,
@@ -61,6 +62,12 @@ C_METAS: Final = 1
 C_NEGATED: Final = 2
 C_NULLS: Final = 3
 CONJUNCT_WORDS: Final = 4
+
+# Words of a segment's list of docs: its address (0: none) and the positions [low, high) in it that count.
+LIST_ADDRESS: Final = 0
+LIST_LOW: Final = 1
+LIST_HIGH: Final = 2
+LIST_WORDS: Final = 3
 
 # What `conjunction` counts.
 N_PRUNED: Final = 0
@@ -204,7 +211,7 @@ def _holds(table: Any, n: int, metas: int, nulls: int, s: int) -> Any:
 
 
 @inner
-def _table(address: int, num_segments: int) -> Any:
+def leg_table(address: int, num_segments: int) -> Any:
     return words(address, LEG_ROWS * num_segments)
 
 
@@ -244,12 +251,13 @@ def deal(units: Any, threads: int, thread_docs_min: int) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def conjunction(docs: Any, legs: Any, threads: int, thread_docs_min: int, counts: Any) -> Any:
+def conjunction(docs: Any, legs: Any, listed: Any, threads: int, thread_docs_min: int, counts: Any) -> Any:
     """Units, their deal to threads, and the filter program, of legs that all must hold, tested in the given order.
 
     Args:
         docs: int64[n], docs of every segment. legs: int64[num_legs, CONJUNCT_WORDS]; modes of legs that a run of docs stands for
             become LEG_ALWAYS. threads: at most so many; each gets `thread_docs_min` docs or more.
+        listed: int64[n, LIST_WORDS], lists that indexes gave (kernels/short_lists.py), or no rows.
         counts: int64[N_COUNTS] of zeros, filled.
 
     Returns: units int64[u, UNIT_WORDS], ascending by segment; starts int64[threads + 1]; program int64[u, k, INSTRUCTION_WORDS],
@@ -261,7 +269,7 @@ def conjunction(docs: Any, legs: Any, threads: int, thread_docs_min: int, counts
     for s in range(n):
         never, prune, always, rule = False, False, True, 0
         for leg in range(num_legs):
-            table = _table(legs[leg, C_TABLE], n)
+            table = leg_table(legs[leg, C_TABLE], n)
             never |= table[L_MODE * n + s] == LEG_NEVER
             prune |= flag_of(table, n, L_PRUNE, s)[0] != 0
             always &= _holds(table, n, legs[leg, C_METAS], legs[leg, C_NULLS], s)
@@ -276,11 +284,15 @@ def conjunction(docs: Any, legs: Any, threads: int, thread_docs_min: int, counts
         counts[N_SELECTED_SEGMENTS] += 1
         low, high = 0, docs[s]
         for leg in range(num_legs):
-            table = _table(legs[leg, C_TABLE], n)
+            table = leg_table(legs[leg, C_TABLE], n)
             if legs[leg, C_NEGATED] == 0 and flag_of(table, n, L_SORTED, s)[0] != 0:
                 low, high = max(low, table[L_DOCS * n + 2 * s]), min(high, table[L_DOCS * n + 2 * s + 1])
                 table[L_MODE * n + s] = LEG_ALWAYS
+        address = int64(0)
+        if len(listed) > 0 and listed[s, LIST_ADDRESS] != 0:
+            low, high, address = listed[s, LIST_LOW], listed[s, LIST_HIGH], listed[s, LIST_ADDRESS]
         if low < high:
+            runs[num_units, U_LIST] = address
             runs[num_units, U_SEGMENT], runs[num_units, U_LOW], runs[num_units, U_HIGH] = s, low, high
             num_units += 1
             total += high - low
@@ -289,7 +301,7 @@ def conjunction(docs: Any, legs: Any, threads: int, thread_docs_min: int, counts
     tested = np.zeros(num_legs, np.bool_)
     for unit in range(len(units)):
         for leg in range(num_legs):
-            tested[leg] |= not every_doc and not _holds(_table(legs[leg, C_TABLE], n), n, legs[leg, C_METAS], legs[leg, C_NULLS], units[unit, U_SEGMENT])
+            tested[leg] |= not every_doc and not _holds(leg_table(legs[leg, C_TABLE], n), n, legs[leg, C_METAS], legs[leg, C_NULLS], units[unit, U_SEGMENT])
     num_tested = int(tested.sum())
     counts[N_LEGS] = num_tested
     program = np.zeros((len(units), num_tested, INSTRUCTION_WORDS), np.int64)
@@ -297,7 +309,7 @@ def conjunction(docs: Any, legs: Any, threads: int, thread_docs_min: int, counts
     for leg in range(num_legs):
         if not tested[leg]:
             continue
-        table = _table(legs[leg, C_TABLE], n)
+        table = leg_table(legs[leg, C_TABLE], n)
         for unit in range(len(units)):
             s, row = units[unit, U_SEGMENT], program[unit, at]
             row[I_FUNCTION], row[I_FLAGS] = table[L_FUNCTION * n + s], table[L_FLAGS * n + s]

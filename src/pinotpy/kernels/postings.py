@@ -48,7 +48,7 @@ def count_postings(metas: Any, usable: Any, ranged: Any, ids: Any, members: Any,
 
 
 @inner
-def _first_from(docs: Any, doc: int) -> Any:
+def first_from(docs: Any, doc: int) -> Any:
     low, high = 0, len(docs)
     while low < high:
         middle = (low + high) >> 1
@@ -70,7 +70,7 @@ def own_lists(metas: Any, segments: Any, ids: Any, runs: Any, lists: Any) -> Non
         if lists[i] == 0:
             lists[i] = metas[s, M_INVERTED_DOCS] + first * 4
         docs = view_i32(lists[i], end - first)
-        runs[i, 0], runs[i, 1] = _first_from(docs, runs[i, 0]), _first_from(docs, runs[i, 1])
+        runs[i, 0], runs[i, 1] = first_from(docs, runs[i, 0]), first_from(docs, runs[i, 1])
 
 
 def warm() -> None:

@@ -68,6 +68,10 @@ class ColumnMetas:
             self._columns[name] = found
         return found
 
+    def is_ready(self, name: str) -> bool:
+        """Whether nothing of a column that is planned must be decoded."""
+        return name not in self._pending
+
     def ready(self, name: str, segments: NDArray[np.int64]) -> None:
         """Have the values of a column that is planned in these segments, where kernels read them."""
         pending = self._pending.get(name)

@@ -17,7 +17,7 @@ from pinotpy.query.context import Filter, QueryContext, QueryKind
 from pinotpy.query.control import QueryControl
 from pinotpy.query.explain.notes import BY_LIST, BY_RUN, ScanNotes
 from pinotpy.query.filter.computed import ComputedLeg
-from pinotpy.query.filter.conjunction import is_plain, plan_conjunction
+from pinotpy.query.filter.conjunction import is_plain, plan_conjunction, short_lists
 from pinotpy.query.filter.index_access import IndexAccess
 from pinotpy.query.filter.normal_form import EVERYWHERE, normal_form
 from pinotpy.query.filter.pruning import BY_BLOOM, BY_PARTITION
@@ -61,9 +61,10 @@ def build_scan(
     facts: Known | None = None
     if condition != EVERYWHERE and kept:
         tree = resolve_tree(condition, context, metas, control)
-        if notes is None and is_plain(tree):
-            allowed = threads if executor is not None else 1
-            found = plan_conjunction(tree, kept, metas, statistics, threads=allowed, thread_docs_min=DOCS_PER_THREAD_MIN)
+        allowed = threads if executor is not None else 1
+        is_asked = notes is None and is_plain(tree)
+        found = plan_conjunction(tree, kept, metas, statistics, control, threads=allowed, thread_docs_min=DOCS_PER_THREAD_MIN) if is_asked else None
+        if found is not None:
             return ScanPlan(
                 context=context,
                 segments=found.segments,
@@ -76,10 +77,10 @@ def build_scan(
                 emit_filter=emit_filter,
                 match_all=not found.program.shape[1] and found.num_docs == asked.total_docs,
                 executor=executor,
-                keep_alive=[tree, metas],
+                keep_alive=[tree, metas, found.keep_alive],
                 dictionaries=dictionaries,
                 is_whole=is_whole,
-                share=estimated_share(tree),
+                share=1.0 if found.is_listed else estimated_share(tree),
             )
         facts = known(tree, len(kept), metas)
         count_pruned(statistics, facts)
@@ -101,10 +102,11 @@ def build_scan(
         metas, tree = ColumnMetas(kept), None if tree is None else take_segments(tree, rows)
     units = _units(np.flatnonzero(selects), kept.docs)
     if tree is not None:
+        chosen = None if notes is None else short_lists(tree, kept, metas)
         units = _clip_to_sorted(units, tree)
         if notes is not None:
             notes.used(BY_RUN)
-        access = IndexAccess(tree, metas, control, explained=notes is not None)
+        access = IndexAccess(tree, metas, control, chosen=chosen)
         units = access.apply(units)
         keep_alive.append(access)
         if notes is not None:

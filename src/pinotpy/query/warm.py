@@ -31,6 +31,7 @@ from pinotpy.kernels import (
     ranks,
     registers,
     resolve,
+    short_lists,
     text_blooms,
     text_numbers,
     text_parts,
@@ -148,6 +149,7 @@ def warm() -> None:
     registers.warm()
     resolve.warm()
     postings.warm()
+    short_lists.warm()
     hashes_of_texts.warm()
     some = np.zeros(1, np.int64)
     pairs.bytes_at(some.ctypes.data, some.nbytes)

@@ -38,6 +38,8 @@ RANGE: Final = 2
 # A doc that is scanned, before any condition: block, mask, selection. A doc of a list: copied.
 _NS_SCAN_DOC: Final = 0.10
 _NS_LIST_DOC: Final = 0.4
+# A doc of a range index, compared and put in order.
+_NS_ORDERED_DOC: Final = 20.0
 # One condition on one doc, where all are tested one after the other …
 _NS_IDS: Final = {1: 0.02, 2: 0.03, 4: 0.05}
 _NS_RUNS: Final = 0.08
@@ -63,6 +65,11 @@ _NS_OVERHEAD: Final = 30_000.0
 _FEW: Final = 1 / 16
 
 _ENDLESS: Final = np.iinfo(np.int64).max
+
+
+def short_list_prices() -> Prices:
+    """Prices for kernels/short_lists.py: of a doc that is only walked, and of docs of lists."""
+    return np.array([_NS_SCAN_DOC, _NS_LIST_DOC, _NS_ROARING_LISTED, _NS_ORDERED_DOC, _NS_GATHER + _NS_TABLE])
 
 
 @dataclass(slots=True)
@@ -186,10 +193,11 @@ def _share(leg: Resolved, indexed: LegIndex | None, docs: Words) -> Prices:
 
 
 class IndexAccess:
-    """Chooses for one plan; `apply` changes units and legs. `explained`: all prices are asked for, also where they do not matter."""
+    """Chooses for one plan; `apply` changes units and legs. `chosen`: where short lists were chosen already (conjunction.py), the
+    number of the condition in every segment; prices are asked for to be told."""
 
-    def __init__(self, tree: Resolved, metas: ColumnMetas, control: QueryControl, *, explained: bool = False) -> None:
-        self._tree, self._metas, self._control, self._explained = tree, metas, control, explained
+    def __init__(self, tree: Resolved, metas: ColumnMetas, control: QueryControl, *, chosen: Words | None = None) -> None:
+        self._tree, self._metas, self._control, self._chosen = tree, metas, control, chosen
         self._docs = metas.segments.docs
         self.choices = Choices()
         self.keep_alive: list[Any] = []
@@ -205,27 +213,12 @@ class IndexAccess:
         """The units, those that became lists among them; legs that lists answer hold everywhere, others are tested by bits."""
         if not self.choices.legs or not len(units):
             return units
-        short = None if self._explained else self._short_lists(units)
-        if short is not None:
-            return short
         return self._use_bits(self._use_lists(units))
 
     def _index(self, part: Resolved) -> LegIndex | None:
         return self.choices.legs.get(id(part))
 
     # --- lists ---------------------------------------------------------------------------------------------------------------
-
-    def _short_lists(self, units: Words) -> Words | None:
-        """The units as lists where the filter is one condition and its lists are so short that no other price matters; else None."""
-        leg, indexed = self._tree, self._index(self._tree)
-        if not isinstance(leg, ResolvedLeg) or indexed is None or leg.negated:
-            return None
-        at, run = units[:, abi.U_SEGMENT], units[:, abi.U_HIGH] - units[:, abi.U_LOW]
-        share = _NS_SCAN_DOC / (_NS_LIST_DOC + _NS_ROARING_LISTED)
-        if not indexed.direct[at].all() or (indexed.entries[at] > run * share).any():
-            return None
-        self._make_lists(units, np.arange(len(at)), leg)
-        return units[units[:, abi.U_LOW] < units[:, abi.U_HIGH]]
 
     def _use_lists(self, units: Words) -> Words:
         parts = conjuncts(self._tree)
@@ -256,6 +249,8 @@ class IndexAccess:
             if joined.any() and float((best_ns - list_ns)[joined].sum()) < _NS_OVERHEAD:
                 better &= direct
             best_ns[better], best[better] = list_ns[better], number
+        if self._chosen is not None:
+            best = self._chosen[at]
         for number, part in enumerate(parts):
             chosen = np.flatnonzero(best == number)
             if len(chosen):
