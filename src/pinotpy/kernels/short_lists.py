@@ -3,7 +3,7 @@ a query in two calls, before `planning.conjunction`.
 
 Legs are those of `planning.conjunction`, with more words. A leg has a list in a segment if it is one list of an inverted index
 (of docs, or a Roaring bitmap, which is written out), or a span of buckets of a range index, whose docs are compared where a bucket
-may be cut, and put in order.
+may be cut, and put in order. Few docs are scanned sooner than any index is weighed: that is seen here too.
 """
 
 from __future__ import annotations
@@ -69,13 +69,24 @@ E_HIGH_REAL: Final = 4
 END_WORDS: Final = 5
 
 # Prices, ns: a doc that is scanned; a doc of a list, of one written out of a bitmap, of one compared and put in order; another condition
-# on a doc of a list.
+# on a doc of a list; a range of ids of one, two and four bytes, and of raw numbers, tested on a doc; what any saving must exceed to be
+# worth weighing indexes.
 P_SCAN: Final = 0
 P_LIST: Final = 1
 P_BITMAP: Final = 2
 P_ORDERED: Final = 3
 P_OTHER: Final = 4
-NUM_PRICES: Final = 5
+P_IDS_1: Final = 5
+P_IDS_2: Final = 6
+P_IDS_4: Final = 7
+P_RAW: Final = 8
+P_OVERHEAD: Final = 9
+NUM_PRICES: Final = 10
+
+# What `choose_lists` finds.
+WEIGH: Final = 0
+LISTS: Final = 1
+SCAN: Final = 2
 
 
 @inner
@@ -126,6 +137,22 @@ def _entries(table: Any, n: int, meta: Any, ends: Any, s: int) -> Any:
     return int64(offsets[end]) - int64(offsets[first]), True
 
 
+@inner
+def _test_price(table: Any, n: int, meta: Any, ends: Any, s: int, prices: Any) -> Any:
+    # ns of a leg's test on one doc of segment s, -1.0 of one that is more than a comparison.
+    if table[L_MODE * n + s] != LEG_RUN or flag_of(table, n, L_SORTED, s)[0] != 0:
+        return 0.0
+    if meta[M_MV_OFFSETS] != 0:
+        return -1.0
+    if meta[M_CARDINALITY] < 0:
+        return prices[P_RAW] if ends[E_RAW] != 0 else -1.0
+    if flag_of(table, n, L_RANGED, s)[0] == 0:
+        return -1.0
+    if meta[M_WIDTH] == 1:
+        return prices[P_IDS_1]
+    return prices[P_IDS_2] if meta[M_WIDTH] == 2 else prices[P_IDS_4]
+
+
 @njit(cache=True, nogil=True)
 def choose_lists(docs: Any, legs: Any, ends: Any, prices: Any, chosen: Any, room: Any) -> Any:
     """For every segment that may select something, the leg whose list is cheapest. Changes nothing but `chosen` and `room`.
@@ -134,31 +161,41 @@ def choose_lists(docs: Any, legs: Any, ends: Any, prices: Any, chosen: Any, room
         docs, legs: as of `planning.conjunction`; ends: int64[num_legs, END_WORDS]; prices: float64[NUM_PRICES].
         chosen: int64[n], leg, or -1 where nothing is selected. room: int64[n], docs to be made room for.
 
-    Returns: whether in every segment the list costs less than only walking its docs would.
+    Returns: LISTS if in every segment the list costs less than only walking its docs would; SCAN (and -1 for every segment) if no
+        list lies ready anywhere and all segments are scanned sooner than indexes are weighed; else WEIGH.
     """
     n, num_legs = len(docs), len(legs)
     others = prices[P_OTHER] * (num_legs - 1)
+    found, scan_ns = LISTS, 0.0
     for s in range(n):
         chosen[s], room[s] = -1, 0
         low, high = _run(docs, legs, s)
         if low == high:
             continue
         least = (high - low) * prices[P_SCAN]
+        scan_ns += least
         for leg in range(num_legs):
+            table, meta = leg_table(legs[leg, C_TABLE], n), _meta(legs, leg, s)
+            price = _test_price(table, n, meta, ends[leg], s, prices)
+            scan_ns += price * (high - low) if price >= 0.0 else prices[P_OVERHEAD]
             if legs[leg, C_NEGATED] != 0:
                 continue
-            meta = _meta(legs, leg, s)
-            entries, ordered = _entries(leg_table(legs[leg, C_TABLE], n), n, meta, ends[leg], s)
+            entries, ordered = _entries(table, n, meta, ends[leg], s)
             if entries < 0:
                 continue
+            if not ordered:
+                scan_ns += prices[P_OVERHEAD]
             made = prices[P_ORDERED] if ordered else (prices[P_BITMAP] if meta[M_BITMAPS] != 0 else 0.0)
             price = entries * (prices[P_LIST] + others + made)
             if price <= least:
                 least, chosen[s] = price, leg
                 room[s] = entries if ordered or meta[M_BITMAPS] != 0 else 0
         if chosen[s] < 0:
-            return False
-    return True
+            found = WEIGH
+    if found == WEIGH and scan_ns < prices[P_OVERHEAD]:
+        chosen[:], room[:] = -1, 0
+        return SCAN
+    return found
 
 
 @inner

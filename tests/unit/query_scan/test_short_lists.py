@@ -1,6 +1,6 @@
 """Proves lists of indexes that are so short that no other price matters (kernels/short_lists.py): filters that they answer select
 what numpy selects, over inverted indexes of both forms, range indexes of raw and dictionary columns, a sorted column and nulls;
-EXPLAIN names the index whose list is read; and a list that saves nothing is left to the longer way."""
+EXPLAIN names the index whose list is read; a list that saves nothing is left to the longer way; few docs are scanned at once."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from index_ways import inverted_form
 
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
+from pinotpy.kernels import abi, short_lists
 from pinotpy.pql.parser import parse_sql
 from pinotpy.query import scan
 from pinotpy.query.compile import compile_query
@@ -177,9 +178,37 @@ def test_explain_names_the_list_that_is_read(table: tuple[SegmentSet, Table], mo
         assert by_list == [column], text
 
 
-def test_a_list_that_saves_nothing_is_weighed_with_everything_else(table: tuple[SegmentSet, Table]) -> None:
-    segments, _ = table
-    for text, is_short in (("user = 77", True), ("kind = 3", False), ("kind = 3 AND user = 77", True), ("x > 0", False)):
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("user = 77", short_lists.LISTS),
+        ("kind = 3 AND user = 77", short_lists.LISTS),
+        ("kind = 3", short_lists.WEIGH),  # its list lies ready, and is not much shorter than the scan
+        ("url LIKE '%7%'", short_lists.WEIGH),  # many ids, no range of them: what a test costs is not known here
+        ("x > 0", short_lists.SCAN),
+        ("user > 77 AND i < 40", short_lists.SCAN),
+        ("user > 77 AND kind = 3", short_lists.WEIGH),
+    ],
+)
+def test_few_docs_are_scanned_before_indexes_are_weighed(text: str, found: int, table: tuple[SegmentSet, Table], monkeypatch: pytest.MonkeyPatch) -> None:
+    def planned() -> conjunction._ShortLists:
         context, metas = compiled(f"SELECT COUNT(*) FROM t WHERE {text}"), scan.ColumnMetas(segments)
         tree = scan.resolve_tree(scan.normal_form(context.filter, context), context, metas, QueryControl())
-        assert (conjunction.short_lists(tree, segments, metas) is not None) is is_short, text
+        return conjunction._ShortLists(*conjunction._legs(tree, metas), segments)
+
+    segments, _ = table
+    assert planned().found == found
+    assert (planned().legs_of_segments == -1).all() or found != short_lists.SCAN
+    # The same docs with a dearer scan are worth weighing.
+    monkeypatch.setattr(index_access, "_NS_OVERHEAD", 0.0)
+    assert planned().found == (short_lists.LISTS if found == short_lists.LISTS else short_lists.WEIGH)
+
+
+@pytest.mark.parametrize("text", ["x > 0", "user > 77 AND i < 40", "user BETWEEN 70 AND 700 AND x > -1000"])
+def test_explain_tells_the_scan_of_few_docs(text: str, table: tuple[SegmentSet, Table]) -> None:
+    segments, _ = table
+    context, notes = compiled(f"SELECT COUNT(*) FROM t WHERE {text}"), ScanNotes()
+    scan.build_scan(context, segments, QueryControl(), notes=notes)
+    plan = scan.build_scan(context, segments, QueryControl())
+    assert notes.tree is not None and not plan.units[:, abi.U_LIST].any()
+    assert not any((notes.of(leg).by == BY_LIST).any() for leg in conjuncts(notes.tree))

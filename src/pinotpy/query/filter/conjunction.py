@@ -1,8 +1,8 @@
 """The units and the filter program of conditions that all must hold: planned by kernels for all segments at once.
 
 Most queries ask nothing else. Where indexes have lists so short that no other price matters (kernels/short_lists.py), those become
-the units. Indexes that are worth weighing, OR, and what Python computes take the longer way (scan.py), which decides the same
-step by step and tells EXPLAIN.
+the units; where a scan is over before indexes are weighed, it is a scan. Indexes that are worth weighing, OR, and what Python
+computes take the longer way (scan.py), which decides the same step by step and tells EXPLAIN.
 """
 
 from __future__ import annotations
@@ -60,9 +60,10 @@ def plan_conjunction(
     listed, keep_alive = _NOT_LISTED, list[Any]()
     if any(leg.has_index for leg in legs):
         chosen = _ShortLists(legs, words, segments)
-        if not chosen.is_clear:
+        if chosen.found == kernels.WEIGH:
             return None
-        listed, keep_alive = chosen.make(metas, control)
+        if chosen.found == kernels.LISTS:
+            listed, keep_alive = chosen.make(metas, control)
     counts = np.zeros(planning.N_COUNTS, np.int64)
     units, starts, program = planning.conjunction(segments.docs, words, listed, threads, thread_docs_min, counts)
     if program.shape[1]:
@@ -84,13 +85,13 @@ def plan_conjunction(
 
 
 def short_lists(tree: Resolved, segments: SegmentSet, metas: ColumnMetas) -> Words | None:
-    """For EXPLAIN: the condition, by its number under AND, whose list `plan_conjunction` would take in every segment (-1: nothing is
-    read there); None where it would take none or not plan the filter."""
+    """For EXPLAIN: the condition, by its number under AND, whose list `plan_conjunction` would take in every segment (-1: none is
+    read there); None where it would weigh indexes or not plan the filter."""
     if not is_plain(tree):
         return None
     legs, words = _legs(tree, metas)
     chosen = _ShortLists(legs, words, segments) if any(leg.has_index for leg in legs) else None
-    return chosen.legs_of_segments if chosen is not None and chosen.is_clear else None
+    return chosen.legs_of_segments if chosen is not None and chosen.found != kernels.WEIGH else None
 
 
 def _legs(tree: Resolved, metas: ColumnMetas) -> tuple[list[ResolvedLeg], Words]:
@@ -101,7 +102,8 @@ def _legs(tree: Resolved, metas: ColumnMetas) -> tuple[list[ResolvedLeg], Words]
 
 
 class _ShortLists:
-    """Lists of indexes for every segment. is_clear: they are taken; legs_of_segments: int64[n], the leg whose list it is, or -1."""
+    """Lists of indexes for every segment. found: what to do (kernels.LISTS, SCAN or WEIGH); legs_of_segments: int64[n], the leg whose
+    list is taken, or -1."""
 
     def __init__(self, legs: list[ResolvedLeg], words: Words, segments: SegmentSet) -> None:
         self._legs, self._words, self._docs = legs, words, segments.docs
@@ -116,7 +118,7 @@ class _ShortLists:
                 reals[row, kernels.E_LOW_REAL], reals[row, kernels.E_HIGH_REAL] = test.low, test.high
         self.legs_of_segments: Words = np.empty(len(segments), np.int64)
         self._room = np.empty(len(segments), np.int64)
-        self.is_clear = bool(kernels.choose_lists(self._docs, words, self._ends, index_access.short_list_prices(), self.legs_of_segments, self._room))
+        self.found = int(kernels.choose_lists(self._docs, words, self._ends, index_access.short_list_prices(), self.legs_of_segments, self._room))
 
     def make(self, metas: ColumnMetas, control: QueryControl) -> tuple[Words, list[Any]]:
         """(int64[n, LIST_WORDS], what it points to). The legs hold where their lists are."""

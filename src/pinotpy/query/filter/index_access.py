@@ -68,8 +68,9 @@ _ENDLESS: Final = np.iinfo(np.int64).max
 
 
 def short_list_prices() -> Prices:
-    """Prices for kernels/short_lists.py: of a doc that is only walked, and of docs of lists."""
-    return np.array([_NS_SCAN_DOC, _NS_LIST_DOC, _NS_ROARING_LISTED, _NS_ORDERED_DOC, _NS_GATHER + _NS_TABLE])
+    """Prices for kernels/short_lists.py, in the order of its P_*: of a doc that is only walked, of docs of lists, of tests."""
+    of_lists = [_NS_LIST_DOC, _NS_ROARING_LISTED, _NS_ORDERED_DOC, _NS_GATHER + _NS_TABLE]
+    return np.array([_NS_SCAN_DOC, *of_lists, *_NS_IDS.values(), _NS_RAW[8], _NS_OVERHEAD])
 
 
 @dataclass(slots=True)
