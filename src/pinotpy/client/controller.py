@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -182,20 +182,17 @@ class ControllerClient:
 
         `progress(over, all)` is called with counts of replicas. ServerNotRespondingError: it is not over after `timeout_s`.
         """
-        ends = time.monotonic() + timeout_s
-        wait_s = POLL_MIN_S
-        while True:
+        for is_last in _looks(timeout_s):
             status = self.reload_status(job_id)
             over, total = status["successCount"] + status["failureCount"], status["totalSegmentCount"]
             if progress is not None:
                 progress(over, total)
             if status["status"] != "IN_PROGRESS":
                 return status
-            if time.monotonic() + wait_s > ends:
+            if is_last:
                 silent = f"; no answer from {', '.join(sorted(status['serversFailed']))}" if status["serversFailed"] else ""
                 raise ServerNotRespondingError(f"reload '{job_id}' is not over after {timeout_s:g} s: {over} of {total} replicas are{silent}")
-            time.sleep(wait_s * random.uniform(0.8, 1.0))
-            wait_s = min(wait_s * 1.5, POLL_MAX_S)
+        raise AssertionError("the last look returns or raises")
 
     def wait_until_online(
         self, table: str, *, segments: Sequence[str] | None = None, timeout_s: float = 60.0, progress: Callable[[int, int], None] | None = None
@@ -205,21 +202,17 @@ class ControllerClient:
         `progress(done, all)` is called with counts of replicas. ServerNotRespondingError says which replicas are missing,
         RemoteError which are in ERROR.
         """
-        ends = time.monotonic() + timeout_s
-        wait_s = POLL_MIN_S
-        while True:
+        for is_last in _looks(timeout_s):
             missing, failed, num_wanted = _compare(self.ideal_state(table), self.external_view(table), segments)
             if progress is not None:
                 progress(num_wanted - len(missing) - len(failed), num_wanted)
             if not missing and not failed:
                 return
-            if time.monotonic() + wait_s > ends:
+            if is_last:
                 shown = ", ".join((failed or missing)[:5])
                 kind = RemoteError if failed else ServerNotRespondingError
                 state = "are in ERROR" if failed else "are not online"
                 raise kind(f"{len(failed or missing)} of {num_wanted} replicas of table '{table}' {state} after {timeout_s:g} s: {shown}", table=table)
-            time.sleep(wait_s * random.uniform(0.8, 1.0))
-            wait_s = min(wait_s * 1.5, POLL_MAX_S)
 
     # --- calls -----------------------------------------------------------------------------------------------------
 
@@ -234,6 +227,17 @@ class ControllerClient:
     def _document(answer: Answer) -> dict[str, Any]:
         document = answer.json() if answer.content else {}
         return document if isinstance(document, dict) else {"status": document}
+
+
+def _looks(timeout_s: float) -> Iterator[bool]:
+    """One turn a look at something that takes time, with ever longer waits between: whether it is the last one in time."""
+    ends, wait_s = time.monotonic() + timeout_s, POLL_MIN_S
+    is_last = False
+    while not is_last:
+        is_last = time.monotonic() + wait_s > ends
+        yield is_last
+        time.sleep(wait_s * random.uniform(0.8, 1.0))
+        wait_s = min(wait_s * 1.5, POLL_MAX_S)
 
 
 def _quoted(name: str) -> str:
