@@ -13,9 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from live_cluster import LiveCluster, wait_until
-from typer.testing import CliRunner
 
-from pinotpy.cli.main import app
+from pinotpy.cli.main import main
 from pinotpy.errors import NotFoundError
 from pinotpy.segment.column_indexes import form_among
 from pinotpy.segment.immutable import load_segment
@@ -72,12 +71,16 @@ def reload(cluster: LiveCluster) -> str:
     return str(job)
 
 
-def test_a_job_is_followed_to_its_end_through_the_command_line_and_a_restart_of_the_controller(cluster: LiveCluster) -> None:
+def test_a_job_is_followed_to_its_end_through_the_command_line_and_a_restart_of_the_controller(
+    cluster: LiveCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
     cluster.controller.update_table("rides", config({"invertedIndexColumns": ["city"]}))
     assert cluster.controller.need_reload("rides")["needReload"] is True
-    done = CliRunner().invoke(app, ["reload-segments", "--table-name", "rides", "--controller-url", cluster.controller_url, "--json"])
-    assert done.exit_code == 0, done.output
-    (status,) = json.loads(done.stdout)
+    with pytest.raises(SystemExit) as ended:
+        main(["reload-segments", "--table-name", "rides", "--controller-url", cluster.controller_url, "--json"])
+    printed = capsys.readouterr()
+    assert not ended.value.code, printed.err
+    (status,) = json.loads(printed.out)
     replicas = SEGMENTS * SERVERS
     assert (status["status"], status["totalSegmentCount"], status["successCount"], status["failureCount"]) == ("COMPLETED", replicas, replicas, 0)
     assert with_index(cluster, "city") == replicas
