@@ -142,12 +142,10 @@ def range_leg(
                 continue
             num_raw += 1
             table[L_FUNCTION * n + s] = functions[2]
-            words_of_test = np.empty(2, np.int64)
             if stored <= T_LONG:
-                words_of_test[0], words_of_test[1] = low_word, high_word
+                table[L_TESTS * n + 4 * s], table[L_TESTS * n + 4 * s + 1] = low_word, high_word
             else:
-                words_of_test.view(np.float64)[0], words_of_test.view(np.float64)[1] = low_real, high_real
-            table[L_TESTS * n + 4 * s], table[L_TESTS * n + 4 * s + 1] = words_of_test[0], words_of_test[1]
+                table.view(np.float64)[L_TESTS * n + 4 * s], table.view(np.float64)[L_TESTS * n + 4 * s + 1] = low_real, high_real
             place = _outside(known, least, most, s, stored, low_word, low_real, high_word, high_real)
             if place == 1:
                 table[L_MODE * n + s], flag_of(table, n, L_PRUNE, s)[0] = LEG_NEVER, 1

@@ -10,6 +10,7 @@ import logging
 import threading
 import time
 from concurrent.futures import Executor
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -37,7 +38,7 @@ from pinotpy.rpc.wire import (
 from pinotpy.segment.global_ids.cache import GlobalDictionaries
 from pinotpy.server.idle_memory import IdleMemory
 from pinotpy.server.metrics import ServerMetrics
-from pinotpy.server.query_templates import QueryTemplates
+from pinotpy.server.query_templates import QueryTemplate, QueryTemplates
 from pinotpy.server.scheduler import QueryScheduler
 from pinotpy.server.tables.registry import SegmentRegistry
 
@@ -100,16 +101,17 @@ class QueryService:
 
     def handle(self, content: bytes, deadline_s: float, peer: str) -> bytes:
         """The handler of the RPC server; `deadline_s` is how long the caller waits at most, in seconds."""
-        context: QueryContext | None
         if content[KIND_OFFSET] == RequestKind.BOUND:
             bound = decode_bound(content)
             template = self._templates.find(bound)
             if template is None:
                 return UNKNOWN_TEMPLATE
-            request, context = template.request_of(bound), template.context_of(bound)
+            request = template.request_of(bound)
+            partial = self.answer(request, deadline_s, template.context_of(bound), is_quick=self._runs_quickly(template))
         else:
-            request, context = decode_request(content), None
-        answer = self.answer(request, deadline_s, context).to_bytes(few=bool(request.flags & FLAG_FEW_ROWS))
+            request = decode_request(content)
+            partial = self.answer(request, deadline_s)
+        answer = partial.to_bytes(few=bool(request.flags & FLAG_FEW_ROWS))
         allowed = self._limits.response_bytes_max
         if len(answer) > allowed:
             raise QueryExecutionError(
@@ -124,13 +126,15 @@ class QueryService:
         if content[KIND_OFFSET : KIND_OFFSET + 1] != _BOUND:
             return False
         template = self._templates.peek(bound_digest(content))
-        if template is None or not template.is_plain:
-            return False
-        request = template.request
-        return self._registry.num_docs(request.table_name_with_type, request.segment_names) <= QUICK_DOCS_MAX
+        return template is not None and self._runs_quickly(template)
 
-    def answer(self, request: ServerRequest, deadline_s: float, context: QueryContext | None = None) -> PartialResult:
-        """Execute one request. `context`: the query's, where it is decoded already."""
+    def _runs_quickly(self, template: QueryTemplate) -> bool:
+        request = template.request
+        return template.is_plain and self._registry.num_docs(request.table_name_with_type, request.segment_names) <= QUICK_DOCS_MAX
+
+    def answer(self, request: ServerRequest, deadline_s: float, context: QueryContext | None = None, *, is_quick: bool = False) -> PartialResult:
+        """Execute one request. `context`: the query's, where it is decoded already; `is_quick`: it needs no place among those that run,
+        and never waits for one: the thread that reads requests runs it."""
         start_ns = self._clock.monotonic_ns()
         # The request names the query's own time; brokers wait LAST_WORD_S longer than that, to be told that it was up.
         timeout_s = max(min(request.timeout_ms / 1000, deadline_s, self._limits.timeout_ms / 1000), 0)
@@ -141,7 +145,7 @@ class QueryService:
         with self._lock:
             self._running[key] = control
         try:
-            with self._scheduler.slot(deadline_ns, is_small=self._is_small(request)):
+            with nullcontext() if is_quick else self._scheduler.slot(deadline_ns, is_small=self._is_small(request)):
                 if trace is not None:
                     trace.current.add("WAIT", self._clock.monotonic_ns() - start_ns)
                 partial = self._execute(request, context, control)

@@ -7,7 +7,9 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -273,3 +275,17 @@ def test_templates_are_bounded_and_texts_that_never_come_again_make_none(cluster
     for number in range(60):
         ask(cluster, f"SELECT COUNT(*) FROM t WHERE n = 6 AND s = 'x' GROUP BY s TOP {number + 1}")
     assert 50 <= len(broker.templates) <= TEMPLATES_MAX
+
+
+def test_a_quick_query_waits_for_no_place_among_those_that_run(cluster: InProcessCluster) -> None:
+    """The thread that reads requests runs it: while it waits, nobody is read. Other queries wait, until their time is up."""
+    for number in range(5):  # the fourth brings the servers the template
+        ask(cluster, f"SELECT COUNT(*) FROM t WHERE n = {number}", query_options="timeoutMs=500")
+    with ExitStack() as held:
+        for service in cluster.services.values():
+            for _ in range(8):
+                held.enter_context(service._scheduler.slot(time.monotonic_ns() + 10**10))
+        answer = ask(cluster, "SELECT COUNT(*) FROM t WHERE n = 77", query_options="timeoutMs=500")
+        assert answer["exceptions"] == [] and answer["aggregationResults"][0]["value"] == "1"
+        late = ask(cluster, "SELECT COUNT(*) FROM t WHERE n = 77 AND s LIKE 'x%'", query_options="timeoutMs=200")
+        assert late["exceptions"], "one that is not known to be quick"
