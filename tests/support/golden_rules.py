@@ -125,6 +125,12 @@ SQL_RULES: dict[str, Rule] = {
     "limit-out-of-range": lambda text, theirs, ours: "after LIMIT, found" in _faults(ours) and codes(theirs) == [200],
     "total-docs": lambda text, theirs, ours: theirs["totalDocs"] == 0 and _only_counters_differ("WHERE", text, theirs, ours, check_order=False),
     "number-arguments": lambda text, theirs, ours: codes(theirs) == [200] and codes(ours) == [700] and "are no numbers" in _faults(ours),
+    "argument-types": lambda text, theirs, ours: (
+        codes(ours) == [700]
+        and ((codes(theirs) in ([200], [450]) and "or another column" in _faults(ours)) or (_scanned_nothing(theirs) and "use CAST or " in _faults(ours)))
+    ),
+    "any-value": lambda text, theirs, ours: "ANYVALUE(" in text and _cells(theirs, ours, lambda a, b: type(a) is type(b)),
+    "long-sums": lambda text, theirs, ours: "SUMLONG(" in text and not codes(theirs) and "is no LONG" in _faults(ours),
     "offset": lambda text, theirs, ours: (
         re.search(r"OFFSET|LIMIT \d+ *,", text) is not None and re.search("GROUP BY|DISTINCT", text) is not None and not codes(ours)
     ),
@@ -153,6 +159,10 @@ def _only_counters_differ(word: str, text: str, theirs: dict[str, Any], ours: di
     if word not in text or codes(theirs) or codes(ours):
         return False
     return result_difference(theirs, ours, check_order=check_order) is None
+
+
+def _scanned_nothing(theirs: dict[str, Any]) -> bool:
+    return not codes(theirs) and theirs.get("numDocsScanned") == 0
 
 
 def _cells(theirs: dict[str, Any], ours: dict[str, Any], agree: Callable[[Any, Any], bool]) -> bool:

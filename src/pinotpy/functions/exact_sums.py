@@ -46,6 +46,28 @@ def exact_array(low: Words, high: Words, seen: NDArray[np.bool_], spilled: Seque
     return _encode(digits, first, flags, seen)
 
 
+def sum_doubles(groups: Words, values: NDArray[np.float64], num_groups: int) -> pa.Array:
+    """Exact sums of doubles by group, null where a group has none."""
+    seen = np.zeros(num_groups, np.bool_)
+    seen[groups] = True
+    flags = np.zeros(num_groups, np.int64)
+    special = ~np.isfinite(values)
+    if special.any():
+        marks = np.where(np.isnan(values), NOT_A_NUMBER, np.where(values > 0, PLUS_INFINITY, MINUS_INFINITY))
+        np.bitwise_or.at(flags, groups[special], marks[special])
+        groups, values = groups[~special], values[~special]
+    fractions, exponents = np.frexp(values)
+    mantissas = np.ldexp(fractions, 53).astype(np.int64)
+    # A subnormal has fewer bits than 53 below its first; those that it lacks are zeros.
+    positions = exponents.astype(np.int64) - 53 + UNIT_BIAS
+    short = np.maximum(-positions, 0)
+    mantissas, positions = mantissas >> short, positions + short
+    first, last = (int(positions.min()) >> 5, (int(positions.max()) >> 5) + 5) if len(positions) else (0, 5)
+    digits = np.zeros((num_groups, last - first + 1), np.int64)
+    _add_words(digits, first, groups, positions, mantissas, mantissas >> np.int64(63))
+    return _encode(digits, first, flags, seen)
+
+
 def _add_words(digits: Words, first: int, rows: Words, positions: Words, low: Words, high: Words) -> None:
     # Add 128-bit integers at bit `positions`: four limbs, each moved by less than a digit, so it falls into two digits.
     flat = digits.reshape(-1)

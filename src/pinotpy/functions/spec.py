@@ -31,10 +31,10 @@ from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError, PinotError, QueryExecutionError
-from pinotpy.pql.ast import Dialect, Expression, Literal
+from pinotpy.pql.ast import Call, Dialect, Expression, Literal
 
 Groups = NDArray[np.int64]  # group number of every state row
-Parameter = Union[int, float, Decimal, str, bool, None]  # a constant argument
+Parameter = Union[int, float, Decimal, str, bool, None, tuple[Union[int, float, Decimal, str, bool, None], ...]]  # a constant argument; ARRAY[…] is a tuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +180,7 @@ class AggregateExample:
     """A call and its value in SQL over the table of functions/example_rows.py; shown in docs/generated."""
 
     call: str
-    value: int | float | str
+    value: int | float | str | bool | list[float]
 
 
 class AggregateFunction:
@@ -188,7 +188,7 @@ class AggregateFunction:
 
     Class attributes: `name` canonical (lower case, no underscores), `aliases`, `display_name` as PQL prints it,
     `multi_value`: takes a multi-value column and sees each of its values; `accepts_multi_value`: a plain function that
-    answers for multi-value columns as well (by all their values); `result_type`; `null_aware`: skips nulls under null
+    answers for multi-value columns as well (by all their values); `result_type` (see `result_of`); `null_aware`: skips nulls under null
     handling; `dictionary_only`: the answer without filter can be read off dictionaries. For the table of functions: `summary`,
     one sentence; `parameters`, what may follow the first argument; `accuracy`, how far the value may be off; `examples` by name.
     """
@@ -225,6 +225,10 @@ class AggregateFunction:
     def check_type(self, argument: Argument, dialect: Dialect) -> None:
         """Raise if the type of the argument is none that the function takes."""
 
+    def result_of(self, argument: Argument) -> Argument:
+        """The type of the result, and whether it is one value or a list of values of this type."""
+        return Argument(self.result_type)
+
     def state_fields(self, argument: Argument) -> list[pa.Field]:
         """State columns, as they travel; their names are part of the wire format."""
         raise NotImplementedError
@@ -238,7 +242,7 @@ class AggregateFunction:
         raise NotImplementedError
 
     def finish(self, states: Sequence[pa.Array], *, null_handling: bool) -> pa.Array:
-        """The result column (Arrow type of `result_type`); nulls only under null handling."""
+        """The result column (Arrow type of `result_of`); nulls only under null handling."""
         raise NotImplementedError
 
     def finish_values(self, states: Sequence[Sequence[Any]], *, null_handling: bool) -> list[Any] | None:
@@ -266,6 +270,8 @@ def _twin(name: str) -> str:
 
 NUMBERS = (DataType.INT, DataType.LONG, DataType.FLOAT, DataType.DOUBLE, DataType.BIG_DECIMAL, DataType.TIMESTAMP)
 
+WHOLE_NUMBERS = (DataType.INT, DataType.LONG, DataType.BOOLEAN, DataType.TIMESTAMP)
+
 
 def check_number(function: AggregateFunction, argument: Argument, dialect: Dialect) -> None:
     """Raise unless the argument is a number. BOOLEAN is 0 and 1 in SQL; in PQL it is text. Text is refused with the
@@ -275,6 +281,13 @@ def check_number(function: AggregateFunction, argument: Argument, dialect: Diale
     message = f"cannot compute {function.name} for values that are no numbers: found {argument.name}; use CAST or a numeric column"
     error: type[PinotError] = QueryExecutionError if dialect is Dialect.PQL else InvalidQueryError
     raise error(message, function=function.name)
+
+
+def check_types(function: AggregateFunction, argument: Argument, taken: Sequence[DataType], what: str, dialect: Dialect) -> None:
+    """Raise unless the argument is of one of these types; `what` names them for people. Codes as those of `check_number`."""
+    if argument.data_type not in taken:
+        error: type[PinotError] = QueryExecutionError if dialect is Dialect.PQL else InvalidQueryError
+        raise error(f"{function.display_name} takes {what}, found {argument.name}: use CAST or another column", function=function.name)
 
 
 @cache
@@ -304,8 +317,19 @@ def canonical(name: str) -> str:
 
 def aggregation_function(name: str, args: Sequence[Expression]) -> AggregateFunction:
     """The function of an aggregation call, with the constants among its arguments; raises InvalidQueryError."""
-    parameters = tuple([arg.value for arg in args[1:] if isinstance(arg, Literal)])
+    parameters = tuple([_constant(arg) for arg in args[1:] if isinstance(arg, Literal) or _is_constant_array(arg)])
     return _with_parameters(name, tuple([repr(value) for value in parameters]), parameters)
+
+
+def _is_constant_array(arg: Expression) -> bool:
+    return isinstance(arg, Call) and arg.name == "array" and all(isinstance(value, Literal) for value in arg.args)
+
+
+def _constant(arg: Expression) -> Parameter:
+    if isinstance(arg, Literal):
+        return arg.value
+    assert isinstance(arg, Call)
+    return tuple([value.value for value in arg.args if isinstance(value, Literal)])
 
 
 @lru_cache(maxsize=1024)

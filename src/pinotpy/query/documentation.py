@@ -104,13 +104,20 @@ def _aggregation(function: AggregateFunction) -> list[str]:
     argument = "*" if function.name == "count" else "x"
     names = ", ".join(f"`{name.upper()}`" for name in function.aliases)
     signature = f"`{function.display_name}({argument}{function.parameters})`{f', also {names}' if names else ''}"
-    return [signature, function.summary, _types_text(function), function.result_type.value, function.accuracy, f"`{example.call}`", f"`{example.value}`"]
+    return [signature, function.summary, _types_text(function), _result_text(function), function.accuracy, f"`{example.call}`", f"`{example.value}`"]
 
 
 def _types_text(function: AggregateFunction) -> str:
     """The types that a function takes, in both dialects or in each."""
     pql, sql = (_types(function, dialect) for dialect in (Dialect.PQL, Dialect.SQL))
     return pql if pql == sql else f"PQL: {pql}; SQL: {sql}"
+
+
+def _result_text(function: AggregateFunction) -> str:
+    """The type of the result; "that of x" where it is the argument's."""
+    arguments = [Argument(data_type, not function.multi_value) for data_type in _TYPES]
+    names = {function.result_of(argument).name for argument in arguments if _takes(function, argument, Dialect.SQL)}
+    return names.pop() if len(names) == 1 else "that of x"
 
 
 def _types(function: AggregateFunction, dialect: Dialect) -> str:

@@ -18,7 +18,7 @@ from pinotpy.errors import InvalidQueryError
 from pinotpy.functions.spec import aggregation_function
 from pinotpy.pql.ast import Call, Dialect, Expression, Identifier, Literal
 from pinotpy.pql.printer import print_expression
-from pinotpy.query.context import AggregationRef, OutputColumn, QueryContext, QueryKind
+from pinotpy.query.context import Aggregation, AggregationRef, OutputColumn, QueryContext, QueryKind
 from pinotpy.query.ordering import SortKey, order_indices
 from pinotpy.query.partial import PartialResult
 from pinotpy.query.post_aggregation import Groups, evaluate, select_groups
@@ -117,11 +117,16 @@ def _output(context: QueryContext, column: OutputColumn, groups: Groups, rows: s
     return ResultColumn(column.name, kind, taken)
 
 
+def type_of_aggregation(context: QueryContext, aggregation: Aggregation) -> ResultType:
+    """The type of an aggregation's value."""
+    found = aggregation_function(aggregation.function, aggregation.args).result_of(argument_of(aggregation.args, types_of(context)))
+    return ResultType(found.data_type, found.single_value)
+
+
 def _output_type(context: QueryContext, expression: Expression | AggregationRef, values: pa.Array) -> ResultType:
     match expression:
         case AggregationRef(index=index) | Call(name="$agg", args=(Literal(value=int(index)),)):
-            aggregation = context.aggregations[index]
-            return ResultType(aggregation_function(aggregation.function, aggregation.args).result_type)
+            return type_of_aggregation(context, context.aggregations[index])
         case Identifier() | Call() if expression in context.group_by:
             return ResultType(result_type(expression, context).data_type)  # a multi-value group expression shows one value a group
         case Call(name="case" | "cast"):
@@ -155,7 +160,7 @@ def _group_by(context: QueryContext, rows: pa.Table | None) -> ReducedResult:
 
 def _no_groups(context: QueryContext) -> ReducedResult:
     keys = {e: _empty(ResultType(result_type(e, context).data_type)) for e in context.group_by}
-    values = tuple(_empty(ResultType(aggregation_function(a.function, a.args).result_type)) for a in context.aggregations)
+    values = tuple(_empty(type_of_aggregation(context, a)) for a in context.aggregations)
     groups = Groups(keys, values, 0)
     if has_own_lists(context):
         return ReducedResult(context.kind, (), tuple(_group_list(context, column, groups) for column in context.output))

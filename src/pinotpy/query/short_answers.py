@@ -21,7 +21,7 @@ from pinotpy.pql.printer import print_expression
 from pinotpy.query.combine import sort_columns
 from pinotpy.query.context import AggregationRef, QueryContext, QueryKind
 from pinotpy.query.partial import PartialResult
-from pinotpy.query.reduce import SMALLEST_FIRST, has_own_lists
+from pinotpy.query.reduce import SMALLEST_FIRST, has_own_lists, type_of_aggregation
 from pinotpy.query.reduced import ResultType
 from pinotpy.query.response import values
 from pinotpy.query.result_types import result_type
@@ -79,8 +79,8 @@ class _Output:
 def _output(context: QueryContext, name: str, expression: Expression | AggregationRef) -> _Output | None:
     match expression:
         case AggregationRef(index=index) | Call(name="$agg", args=(Literal(value=int(index)),)):
-            aggregation = context.aggregations[index]
-            return _Output(name, index, None, aggregation_function(aggregation.function, aggregation.args).result_type)
+            kind = type_of_aggregation(context, context.aggregations[index])
+            return _Output(name, index, None, kind.data_type) if kind.data_type is not None and kind.single_value else None
         case Identifier() | Call() if expression in context.group_by:
             data_type = result_type(expression, context).data_type
             return None if data_type is None else _Output(name, None, context.group_by.index(expression), data_type)

@@ -1,0 +1,41 @@
+"""MINSTRING: the least text, by its UTF-8 bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pinotpy.data_types import DataType
+from pinotpy.functions.extremes import Extremes
+from pinotpy.functions.spec import AggregateExample, Argument, DistributionPlan, check_types
+from pinotpy.functions.states import extremes_of
+from pinotpy.pql.ast import Dialect
+
+
+class MinString(Extremes):
+    """Null where nothing was seen, under any null handling: no text stands for none (the reference then fails with 450)."""
+
+    result_type: ClassVar[DataType] = DataType.STRING
+    accepts_multi_value: ClassVar[bool] = False
+    which: ClassVar[tuple[str, ...]] = ("min",)
+    summary: ClassVar[str] = "The least text, by its UTF-8 bytes; null of no rows."
+    examples: ClassVar[Mapping[str, AggregateExample]] = {"minstring": AggregateExample("MINSTRING(team)", "blue")}
+
+    def check_type(self, argument: Argument, dialect: Dialect) -> None:
+        check_types(self, argument, (DataType.STRING, DataType.JSON), "STRING values", dialect)
+
+    def plan(self, argument: Argument, *, sum_fits_long: bool) -> DistributionPlan:
+        def collect(rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int) -> list[pa.Array]:
+            return [extremes_of(rows, values, num_rows, is_min=self.which == ("min",))]
+
+        return DistributionPlan(collect, counted=False)
+
+    def finish(self, states: Sequence[pa.Array], *, null_handling: bool) -> pa.Array:
+        return states[0].cast(pa.string())
+
+
+FUNCTION = MinString("minstring", "minString")

@@ -1,0 +1,255 @@
+"""Proves that the aggregations of one argument beyond SUM, MIN, MAX and AVG answer rightly over random rows with nulls: alone, by group,
+with FILTER, over no rows, with and without null handling, over one segment and over five on two servers, with dictionaries and
+raw. The oracle is Python's own arithmetic with fractions, written down here, row by row."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from group_harness import exact_sum, same
+from in_process import InProcessCluster
+
+from pinotpy.config.schema import Schema
+from pinotpy.config.table import TableConfig
+from pinotpy.data_types import DataType as D
+from pinotpy.decimals import encode_decimal
+
+NUM_ROWS = 700
+TYPES = {"g": D.STRING, "i": D.INT, "l": D.LONG, "f": D.FLOAT, "d": D.DOUBLE, "w": D.DOUBLE, "p": D.BIG_DECIMAL, "b": D.BOOLEAN, "s": D.STRING, "mi": D.INT}
+DEFAULTS: dict[str, Any] = {
+    "g": "null",
+    "i": -(2**31),
+    "l": -(2**63),
+    "f": -math.inf,
+    "d": -math.inf,
+    "w": -math.inf,
+    "p": Decimal(0),
+    "b": False,
+    "s": "null",
+    "mi": [-(2**31)],
+}
+Rows = list[dict[str, Any]]
+
+
+def _random_rows() -> Rows:
+    rng = random.Random(11)
+
+    def cell(value: Any) -> Any:
+        return None if rng.random() < 0.15 else value
+
+    return [
+        {
+            "g": cell(rng.choice("abcde")),
+            "i": cell(rng.randint(-6, 6)),
+            "l": cell(rng.choice([2**53 + 1, -(2**53) - 3, 7, rng.randint(-(2**54), 2**54)])),
+            "f": cell(float(np.float32(rng.choice([0.5, 0.1, rng.uniform(-9, 9)])))),
+            "d": cell(rng.choice([1.5, -2.0, rng.gauss(0, 10)])),
+            "w": cell(rng.choice([0.1, 1e9 + rng.random(), rng.gauss(0, 1) * 10.0 ** rng.randint(-30, 30)])),
+            "p": cell(Decimal(rng.randint(-(10**20), 10**20)).scaleb(-3)),
+            "b": cell(rng.random() < 0.9),
+            "s": cell(rng.choice(["x", "é", "", "Zebra", "日本"])),
+            "mi": cell([rng.randint(0, 4) for _ in range(rng.randint(1, 3))]),
+        }
+        for _ in range(NUM_ROWS)
+    ]
+
+
+ROWS = _random_rows()
+
+
+def _batch(rows: Rows) -> pa.RecordBatch:
+    arrays = {}
+    for name, data_type in TYPES.items():
+        values = [row[name] for row in rows]
+        if data_type is D.BIG_DECIMAL:
+            values = [None if value is None else encode_decimal(value) for value in values]
+        arrays[name] = pa.array(values, pa.list_(data_type.arrow) if name == "mi" else data_type.arrow)
+    return pa.RecordBatch.from_pydict(arrays)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcessCluster]:
+    """Tables `whole` (one segment, dictionaries) and `cut` (five segments on two servers, raw)."""
+    found = InProcessCluster(tmp_path_factory.mktemp("values"), num_servers=2)
+    fields = [{"name": name, "dataType": data_type.value, "singleValueField": name != "mi"} for name, data_type in TYPES.items()]
+    for name, ends, raw in (("whole", [NUM_ROWS], []), ("cut", [3, 200, 430, 431, NUM_ROWS], [column for column in TYPES if column != "mi"])):
+        schema = Schema.from_json({"schemaName": name, "dimensionFieldSpecs": fields, "enableColumnBasedNullHandling": True})
+        config = {"tableName": name, "tableType": "OFFLINE", "segmentsConfig": {"replication": "1"}, "tenants": {}, "metadata": {}}
+        config["tableIndexConfig"] = {"noDictionaryColumns": raw, "nullHandlingEnabled": True}
+        splits = [[_batch(ROWS[start:end])] for start, end in zip([0, *ends[:-1]], ends, strict=True)]
+        found.add_table(schema, TableConfig.from_json(config), splits)
+    yield found
+    found.close()
+
+
+# --- the oracle ----------------------------------------------------------------------------------------------------
+
+Values = Sequence[Any]
+
+
+def _distinct(values: Values) -> list[Any]:
+    return sorted(set(values))
+
+
+def _average(values: Values) -> float:
+    return exact_sum(values) / len(values) if isinstance(values[0], float) else float(sum(map(Fraction, values)) / len(values))
+
+
+def _modes(values: Values) -> list[float]:
+    counts = Counter(values)
+    return sorted(float(value) for value, count in counts.items() if count == max(counts.values()))
+
+
+def _histogram(values: Values, edges: Sequence[float]) -> list[float]:
+    found = [0.0] * (len(edges) - 1)
+    for value in values:
+        for bucket in range(len(found)):
+            if edges[bucket] <= value < edges[bucket + 1] or (bucket == len(found) - 1 and value == edges[-1]):
+                found[bucket] += 1
+    return found
+
+
+# call → column, value of at least one value, value of none (plain, under null handling)
+CALLS: dict[str, tuple[str, Callable[[Values], Any], Any, Any]] = {
+    "DISTINCTSUM(i)": ("i", lambda v: exact_sum(_distinct(v)), 0.0, None),
+    "SUM(DISTINCT l)": ("l", lambda v: exact_sum(_distinct(v)), 0.0, None),
+    "DISTINCTSUM(f)": ("f", lambda v: exact_sum(_distinct(v)), 0.0, None),
+    "DISTINCTSUM(w)": ("w", lambda v: exact_sum(_distinct(v)), 0.0, None),
+    "DISTINCTSUM(p)": ("p", lambda v: exact_sum(_distinct(v)), 0.0, None),
+    "DISTINCTAVG(l)": ("l", lambda v: _average(_distinct(v)), "NaN", None),
+    "AVG(DISTINCT d)": ("d", lambda v: _average(_distinct(v)), "NaN", None),
+    "DISTINCTAVG(p)": ("p", lambda v: _average(_distinct(v)), "NaN", None),
+    "DISTINCTCOUNTOFFHEAP(l)": ("l", lambda v: len(set(v)), 0, 0),
+    "SUMINT(i)": ("i", sum, 0, None),
+    "MINLONG(l)": ("l", min, 2**63 - 1, None),
+    "MAXLONG(l)": ("l", max, -(2**63), None),
+    "MAXLONG(b)": ("b", lambda v: int(max(v)), -(2**63), None),
+    "MINSTRING(s)": ("s", lambda v: min(v, key=str.encode), None, None),
+    "MAXSTRING(s)": ("s", lambda v: max(v, key=str.encode), None, None),
+    "BOOL_AND(b)": ("b", all, True, None),
+    "BOOL_OR(b)": ("b", any, False, None),
+    "BOOL_AND(i < 6)": ("i", lambda v: all(x < 6 for x in v), True, None),
+    "ANYVALUE(i)": ("i", min, None, None),
+    "ANYVALUE(f)": ("f", lambda v: float(str(np.float32(min(v)))), None, None),
+    "ANYVALUE(s)": ("s", lambda v: min(v, key=str.encode), None, None),
+    "ANYVALUE(b)": ("b", min, None, None),
+    "MODE(i)": ("i", lambda v: _modes(v)[0], "-Infinity", None),
+    "MODE(i, 'MAX')": ("i", lambda v: _modes(v)[-1], "-Infinity", None),
+    "MODE(i, 'avg')": ("i", lambda v: sum(_modes(v)) / len(_modes(v)), "-Infinity", None),
+    "MODE(d)": ("d", lambda v: _modes(v)[0], "-Infinity", None),
+    "MODE(i + l)": ("il", lambda v: _modes(v)[0], "-Infinity", None),
+    "HISTOGRAM(i, -4, 4, 4)": ("i", lambda v: _histogram(v, [-4, -2, 0, 2, 4]), [0.0] * 4, [0.0] * 4),
+    "HISTOGRAM(d, ARRAY[-5.5, 0, 1.5, 'Infinity'])": ("d", lambda v: _histogram(v, [-5.5, 0, 1.5, math.inf]), [0.0] * 3, [0.0] * 3),
+}
+
+
+def _read(row: dict[str, Any], column: str, null_handling: bool) -> Any:
+    if column == "il":
+        parts = [_read(row, name, null_handling) for name in "il"]
+        return None if None in parts else float(parts[0]) + float(parts[1])
+    return row[column] if null_handling or row[column] is not None else DEFAULTS[column]
+
+
+def _expected(call: str, rows: Rows, null_handling: bool) -> Any:
+    column, value, nothing, nothing_known = CALLS[call]
+    values = [found for row in rows if (found := _read(row, column, null_handling)) is not None]
+    if not values:
+        return nothing_known if null_handling else nothing
+    return _shown(value(values))
+
+
+def _shown(value: Any) -> Any:
+    if isinstance(value, float):
+        return "NaN" if math.isnan(value) else value if math.isfinite(value) else f"{'-' if value < 0 else ''}Infinity"
+    return value
+
+
+def _ask(cluster: InProcessCluster, text: str, null_handling: bool) -> list[list[Any]]:
+    answer = cluster.sql(f"SET enableNullHandling={str(null_handling).lower()}; {text}")
+    assert answer["exceptions"] == [], answer["exceptions"]
+    rows: list[list[Any]] = answer["resultTable"]["rows"]
+    return rows
+
+
+@pytest.mark.parametrize("null_handling", [False, True], ids=["plain", "nulls"])
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("table", ["whole", "cut"])
+def test_an_aggregation_answers_as_row_by_row_arithmetic_does(call: str, table: str, null_handling: bool, cluster: InProcessCluster) -> None:
+    def rows(condition: Callable[[Any], bool]) -> Rows:
+        return [row for row in ROWS if condition(_read(row, "i", null_handling))]
+
+    def positive(value: Any) -> bool:
+        return value is not None and value > 0
+
+    alone = f"SELECT {call}, {call} FILTER(WHERE i > 0), {call} FILTER(WHERE i > 99) FROM {table}"
+    wanted = [_expected(call, part, null_handling) for part in (ROWS, rows(positive), [])]
+    assert all(map(same, _ask(cluster, alone, null_handling)[0], wanted)), (_ask(cluster, alone, null_handling), wanted)
+    assert same(_ask(cluster, f"SELECT {call} FROM {table} WHERE i > 99", null_handling)[0][0], wanted[2])
+    grouped = _ask(cluster, f"SELECT g, {call} FROM {table} WHERE i > 0 GROUP BY g LIMIT 100", null_handling)
+    groups: dict[Any, Rows] = {}
+    for row in rows(positive):
+        groups.setdefault(_read(row, "g", null_handling), []).append(row)
+    assert {key for key, _ in grouped} == set(groups)
+    for key, value in grouped:
+        right = _expected(call, groups[key], null_handling)
+        assert same(value, right), f"group {key}: {value}, expected {right}"
+
+
+@pytest.mark.parametrize("table", ["whole", "cut"])
+@pytest.mark.parametrize("call", ["MAXLONG(l)", "DISTINCTSUM(i)", "MODE(i)", "SUMINT(i)", "MINSTRING(s)"])
+def test_groups_are_ordered_and_kept_by_an_aggregation(call: str, table: str, cluster: InProcessCluster) -> None:
+    groups: dict[Any, Rows] = {}
+    for row in ROWS:
+        groups.setdefault(row["g"], []).append(row)
+    values = {key: _expected(call, rows, True) for key, rows in groups.items()}
+    found = _ask(cluster, f"SELECT g, {call} FROM {table} GROUP BY g ORDER BY {call} DESC, g LIMIT 3", True)
+    assert [value for _, value in found] == sorted(values.values(), reverse=True)[:3]
+    assert all(values[key] == value for key, value in found)
+    bound = sorted(values.values())[2]
+    shown = f"'{bound}'" if isinstance(bound, str) else bound
+    kept = _ask(cluster, f"SELECT g, {call} FROM {table} GROUP BY g HAVING {call} > {shown} LIMIT 100", True)
+    assert {key for key, _ in kept} == {key for key, value in values.items() if value > bound}
+
+
+@pytest.mark.parametrize("table", ["whole", "cut"])
+@pytest.mark.parametrize("null_handling", [False, True])
+def test_multi_value_twins_see_every_value_and_the_default_of_none(table: str, null_handling: bool, cluster: InProcessCluster) -> None:
+    distinct = {value for row in ROWS for value in (row["mi"] or DEFAULTS["mi"])}
+    text = f"SELECT DISTINCTSUM(mi), DISTINCTAVGMV(mi), SUM(DISTINCT mi) FROM {table}"
+    total = float(sum(distinct))
+    assert _ask(cluster, text, null_handling) == [[total, total / len(distinct), total]]
+
+
+@pytest.mark.parametrize(
+    ("call", "code", "part"),
+    [
+        ("SUMLONG(l)", 200, "is no LONG"),
+        ("SUMLONG(d)", 700, "takes whole numbers"),
+        ("MINLONG(s)", 700, "takes whole numbers"),
+        ("MINSTRING(i)", 700, "takes STRING"),
+        ("BOOL_AND(i)", 700, "takes BOOLEAN"),
+        ("DISTINCTSUM(s)", 700, "are no numbers"),
+        ("MODE(s)", 700, "are no numbers"),
+        ("MODE(i, 'MEDIAN')", 700, "'MIN', 'MAX' or 'AVG'"),
+        ("ANYVALUE(mi)", 200, "takes single values"),
+        ("HISTOGRAM(i, 5, 5, 2)", 700, "below a finite upper one"),
+        ("HISTOGRAM(i, 0, 5, 2.5)", 700, "whole number of buckets"),
+        ("HISTOGRAM(i, 0, 5)", 700, "HISTOGRAM(x, lower, upper, buckets)"),
+        ("HISTOGRAM(i, ARRAY[1, 1])", 700, "each above the one before"),
+        ("HISTOGRAM(i, 'a', 5, 2)", 700, "expected numbers"),
+        ("HISTOGRAM(i)", 150, "expected at least 2 arguments"),
+    ],
+)
+def test_a_wrong_argument_is_refused(call: str, code: int, part: str, cluster: InProcessCluster) -> None:
+    answer = cluster.sql(f"SELECT {call} FROM whole WHERE l > -9000000000000000000 OR l < 9")
+    assert [fault["errorCode"] for fault in answer["exceptions"]] == [code], answer["exceptions"]
+    assert part in answer["exceptions"][0]["message"]
