@@ -21,7 +21,7 @@ from pinotpy.query.filter.conjunction import is_plain, plan_conjunction, short_l
 from pinotpy.query.filter.index_access import IndexAccess
 from pinotpy.query.filter.normal_form import EVERYWHERE, normal_form
 from pinotpy.query.filter.pruning import BY_BLOOM, BY_PARTITION
-from pinotpy.query.filter.resolve import ResolvedLeg
+from pinotpy.query.filter.resolved_leg import ResolvedLeg
 from pinotpy.query.filter.tree import RESULT, Known, Resolved, ResolvedAll, conjuncts, each_leg, emit_tree, estimated_share, known, resolve_tree, take_segments
 from pinotpy.query.jobs import run_jobs
 from pinotpy.query.narrow import narrow

@@ -17,7 +17,7 @@ from pinotpy.query.explain.predicate_text import predicate_text
 from pinotpy.query.filter import index_access
 from pinotpy.query.filter.computed import ComputedLeg, condition_columns
 from pinotpy.query.filter.pruning import BY_BLOOM, BY_PARTITION
-from pinotpy.query.filter.resolve import ResolvedLeg
+from pinotpy.query.filter.resolved_leg import ResolvedLeg
 from pinotpy.query.filter.tree import Resolved, ResolvedAll, ResolvedAny, conjuncts
 from pinotpy.query.on_dictionary import deciding_column
 from pinotpy.query.predicate import JsonSearch, Nothing, NullTest, TextSearch

@@ -14,7 +14,7 @@ from pinotpy.kernels.legs import LEG_RUN
 from pinotpy.query.columns import ColumnMetas
 from pinotpy.query.filter.computed import ComputedLeg
 from pinotpy.query.filter.index_access import Choices
-from pinotpy.query.filter.resolve import ResolvedLeg
+from pinotpy.query.filter.resolved_leg import ResolvedLeg
 from pinotpy.query.filter.tree import Known, Resolved, each_leg
 from pinotpy.segment.data_source import Segment
 

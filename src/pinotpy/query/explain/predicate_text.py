@@ -9,7 +9,7 @@ from pinotpy.pql.ast import Dialect
 from pinotpy.pql.printer import print_expression
 from pinotpy.query.context import Comparison, ExpressionPredicate, LiteralValue, Predicate
 from pinotpy.query.filter.computed import ComputedLeg
-from pinotpy.query.filter.resolve import ResolvedLeg
+from pinotpy.query.filter.resolved_leg import ResolvedLeg
 from pinotpy.query.predicate import literal_text
 
 VALUES_SHOWN_MAX: Final = 10

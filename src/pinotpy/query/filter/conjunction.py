@@ -20,7 +20,7 @@ from pinotpy.query.columns import ColumnMetas
 from pinotpy.query.control import QueryControl
 from pinotpy.query.filter import index_access
 from pinotpy.query.filter.pruning import BY_BLOOM, BY_PARTITION
-from pinotpy.query.filter.resolve import ResolvedLeg
+from pinotpy.query.filter.resolved_leg import ResolvedLeg
 from pinotpy.query.filter.tree import Resolved, conjuncts
 from pinotpy.query.partial import Statistics
 from pinotpy.query.predicate import FixedRange

@@ -24,7 +24,7 @@ from pinotpy.kernels.legs import LEG_ALWAYS, LEG_NEVER, LEG_RUN
 from pinotpy.query.columns import ColumnMetas
 from pinotpy.query.control import QueryControl
 from pinotpy.query.filter.computed import ComputedLeg
-from pinotpy.query.filter.resolve import ResolvedLeg
+from pinotpy.query.filter.resolved_leg import ResolvedLeg
 from pinotpy.query.filter.tree import Resolved, ResolvedAny, conjuncts, each_leg
 from pinotpy.query.predicate import FixedRange
 

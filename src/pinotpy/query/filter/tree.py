@@ -20,7 +20,8 @@ from pinotpy.query.control import QueryControl
 from pinotpy.query.filter.block_leg import block_leg
 from pinotpy.query.filter.computed import ComputedLeg, computed_leg
 from pinotpy.query.filter.normal_form import AllOf, AnyOf, Node
-from pinotpy.query.filter.resolve import ResolvedLeg, resolve_leg
+from pinotpy.query.filter.resolve import resolve_leg
+from pinotpy.query.filter.resolved_leg import ResolvedLeg
 from pinotpy.query.predicate import Leg
 from pinotpy.query.program import Instructions
 

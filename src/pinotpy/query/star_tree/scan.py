@@ -16,7 +16,7 @@ from pinotpy.query.columns import ColumnMetas
 from pinotpy.query.context import QueryContext
 from pinotpy.query.control import QueryControl
 from pinotpy.query.filter.normal_form import EVERYWHERE, normal_form
-from pinotpy.query.filter.resolve import ResolvedLeg
+from pinotpy.query.filter.resolved_leg import ResolvedLeg
 from pinotpy.query.filter.tree import Known, Resolved, ResolvedAll, conjuncts, each_leg, emit_tree, known, resolve_tree, take_segments
 from pinotpy.query.partial import Statistics
 from pinotpy.query.plan import ScanPlan

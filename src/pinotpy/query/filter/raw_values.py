@@ -1,0 +1,103 @@
+"""Legs of columns without dictionary: each test reads the values of the docs, unless the least and the greatest of a segment decide."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pinotpy.data_types import StoredType
+from pinotpy.errors import QueryExecutionError
+from pinotpy.kernels import abi, filters, strings, text_search
+from pinotpy.kernels.hash_set import float_words, hash_set
+from pinotpy.kernels.legs import LEG_ALWAYS, LEG_NEVER
+from pinotpy.query.columns import ColumnMetas
+from pinotpy.query.control import QueryControl
+from pinotpy.query.filter.resolved_leg import COST_PATTERN, COST_RAW, COST_SET, COST_STRINGS, Flags, ResolvedLeg, Words
+from pinotpy.query.filter.text_blooms import text_blooms
+from pinotpy.query.filter.text_needle import TextNeedle, equality, needle_of, text_sample
+from pinotpy.query.predicate import FixedMembers, TextTest, VarMembers, VarRange
+from pinotpy.query.segment_set import ColumnRanges
+
+
+def on_raw_values(resolved: ResolvedLeg, metas: ColumnMetas, words: Words, raw: Words, control: QueryControl) -> None:
+    test = resolved.leg.test
+    resolved.cost = COST_RAW
+    if isinstance(test, FixedMembers):
+        table = hash_set(test.values if test.values.dtype == np.int64 else float_words(test.values))
+        resolved.keep_alive.append(table)
+        resolved.function[raw] = filters.raw_set.address
+        resolved.tests[raw, :2] = table.ctypes.data, len(table) // 2 - 1
+        resolved.cost = COST_SET
+    elif isinstance(test, VarRange):
+        resolved.cost = COST_STRINGS
+        if test.end == test.low + b"\0":  # the successor of `low`: nothing but it is in between
+            metas.ready(resolved.leg.column, raw)
+            needle = equality(test.low, text_sample(words[raw[0]]))
+            _search(resolved, raw, needle)
+            if not needle.is_often:
+                resolved.tests[raw, 1], kept = text_blooms(metas.segments, resolved.leg.column, words, raw, control)
+                resolved.keep_alive.append(kept)
+        else:
+            low, end = kernel_bytes(test.low or b"\0"), kernel_bytes(test.end or b"\0")
+            resolved.keep_alive += [low, end]
+            resolved.function[raw] = strings.var_range.address
+            resolved.tests[raw] = low.ctypes.data, end.ctypes.data, len(test.low), -1 if test.end is None else len(test.end)
+    elif isinstance(test, VarMembers):
+        resolved.keep_alive.append(test)
+        resolved.function[raw] = strings.var_members.address
+        resolved.tests[raw, :3] = test.data.ctypes.data, test.offsets.ctypes.data, len(test.offsets) - 1
+        resolved.cost = COST_STRINGS
+    else:
+        assert isinstance(test, TextTest)
+        column = metas.column(resolved.leg.column)
+        if column.data_type.stored is not StoredType.VAR:
+            raise QueryExecutionError(f"a pattern needs text: column '{column.name}' is {column.data_type} without dictionary; cast it to STRING")
+        metas.ready(resolved.leg.column, raw)
+        found = needle_of(test.pattern, text_sample(words[raw[0]]))
+        if found is not None:
+            _search(resolved, raw, found)
+        else:
+            resolved.computed[raw] = True
+            resolved.function[raw], resolved.flags[raw] = filters.doc_flags.address, abi.I_LEG
+            resolved.cost = 0.2
+    if isinstance(test, VarRange):
+        ranges = metas.segments.ranges(resolved.leg.column).take(raw)
+        excluded = values_outside(test, ranges)
+        resolved.mode[raw[excluded]], resolved.prune[raw[excluded]] = LEG_NEVER, True
+        resolved.mode[raw[_values_inside(test, ranges)]] = LEG_ALWAYS
+
+
+def _search(resolved: ResolvedLeg, raw: Words, needle: TextNeedle) -> None:
+    resolved.keep_alive.append(needle)
+    resolved.function[raw], resolved.tests[raw, 0] = text_search.var_search.address, needle.address
+    resolved.cost = COST_PATTERN if needle.words[text_search.W_TEST] == text_search.MATCHING else COST_STRINGS
+
+
+def values_outside(test: VarRange, ranges: ColumnRanges) -> Flags:
+    """Segments whose smallest and largest value say that none passes."""
+    beyond = ranges.most < _object(test.low)
+    if test.end is not None:
+        beyond |= ranges.least >= _object(test.end)
+    return ranges.known & beyond.astype(np.bool_)
+
+
+def _values_inside(test: VarRange, ranges: ColumnRanges) -> Flags:
+    """Segments whose smallest and largest value pass."""
+    within = ranges.least >= _object(test.low)
+    if test.end is not None:
+        within &= ranges.most < _object(test.end)
+    return ranges.known & within.astype(np.bool_)
+
+
+def _object(value: bytes) -> NDArray[Any]:
+    # As plain bytes numpy would drop zero bytes at the end, and every end of a closed range has one.
+    one = np.empty(1, object)
+    one[0] = value
+    return one
+
+
+def kernel_bytes(value: bytes) -> NDArray[np.uint8]:
+    # numba tells read-only arrays from others: always hand over the same kind.
+    return np.array(bytearray(value), np.uint8)
