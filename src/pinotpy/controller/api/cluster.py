@@ -20,6 +20,7 @@ from pinotpy.service.http import visible_tables
 from pinotpy.service.routes import CLUSTER, EACH_TABLE, PUBLIC, Action, Routes, table, table_in_query
 
 LEAD_PARTITION = "leadControllerResource_0"
+DATABASE = "default"  # in queries `default.flights` and `flights` are one table
 CONFIG_ATTEMPTS_MAX = 10
 CONFIG_KEY_MAX, CONFIG_VALUE_MAX = 200, 10_000
 PATH = Query(None, description="Path in the cluster store, such as /PinotCluster/IDEALSTATES.")
@@ -33,6 +34,10 @@ def cluster_routes(controller: Controller, scheduler: PeriodicScheduler) -> Rout
     @routes.get("/cluster/info", Action.READ, CLUSTER, summary="Name of the cluster")
     def info() -> dict[str, str]:
         return {"clusterName": catalog.paths.cluster}
+
+    @routes.get("/databases", Action.READ, PUBLIC, summary="Names of databases: clients find all tables in the one there is")
+    def databases() -> list[str]:
+        return [DATABASE]
 
     @routes.get("/cluster/configs", Action.READ, CLUSTER, summary="Settings of the whole cluster")
     def configs() -> dict[str, str]:

@@ -1,25 +1,30 @@
 """ROUND, ROUNDDECIMAL and TRUNCATE: to a number of decimals of the number as Java prints it, halves away from zero.
 
 Doubles are scaled by a power of ten where that cannot go wrong; near a half (near a whole number in TRUNCATE) the decimal text
-decides: 1.005 to two decimals is 1.01, though the double is below. The reference's ROUND(x, n) rounds down to a multiple of n;
-here it is what SQL says.
+decides: 1.005 to two decimals is 1.01, though the double is below. ROUND(x, n) of whole numbers is the start of their bucket of
+size n, as in the reference: dashboards cut time into minutes so, and decimals would change nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Context, Decimal
 from typing import Any, Final
 
 import numpy as np
 
+from pinotpy.data_types import DataType
 from pinotpy.errors import QueryExecutionError
-from pinotpy.functions.scalar.math import of_doubles
-from pinotpy.functions.scalar.spec import Example
+from pinotpy.functions.civil_time import truncating_divide
+from pinotpy.functions.scalar.math import of_doubles, of_longs
+from pinotpy.functions.scalar.spec import Bound, Example, Operand, ScalarFunction
+from pinotpy.pql.ast import Dialect
 
 _DECIMALS_MAX: Final = 22  # powers of ten up to here are exact in doubles
 _EXACT_BELOW: Final = 2.0**50
 _NEAR: Final = 1e-4
+_WHOLE: Final = (DataType.INT, DataType.LONG, DataType.TIMESTAMP)
 _WIDE: Final = Context(prec=1100)  # 400 decimals of 1e308, and all digits of the least double
 
 
@@ -54,16 +59,32 @@ def _truncate(x: Any, decimals: Any = None) -> Any:
     return _to_decimals(x, decimals, np.floor, 0.0, ROUND_DOWN)
 
 
-FUNCTIONS = (
-    of_doubles(
-        "round",
-        "x, decimals",
-        "Rounded to so many decimals, without them to a whole number.",
-        _round_decimal,
-        Example("round(d, 1)", 2.3),
-        Example("round(2.5)", 3.0),
-        least=1,
-    ),
+def _bucket_start(x: Any, size: Any) -> Any:
+    if (size == 0).any():
+        raise QueryExecutionError("expected a size of buckets other than 0: of whole numbers ROUND gives the start of their bucket, of fractions decimals")
+    return truncating_divide(x, size) * size  # toward zero, as all buckets of time
+
+
+_ROUND_FRACTIONS = of_doubles(
+    "round",
+    "x, n",
+    "Fractions are rounded to n decimals, without n to a whole number. Whole numbers and times become the start of their bucket of size n, LONG.",
+    _round_decimal,
+    Example("round(d, 1)", 2.3),
+    Example("round(2.5)", 3.0),
+    Example("round(ts, 300000)", 1577934000000),
+    least=1,
+)
+_ROUND_WHOLE = of_longs("round", "x, size", "", _bucket_start)
+
+
+def _bind_round(operands: Sequence[Operand], dialect: Dialect) -> Bound:
+    is_bucket = len(operands) == 2 and operands[0].data_type in _WHOLE
+    return (_ROUND_WHOLE if is_bucket else _ROUND_FRACTIONS).bind(operands, dialect)
+
+
+FUNCTIONS: tuple[ScalarFunction, ...] = (
+    replace(_ROUND_FRACTIONS, bind=_bind_round),
     of_doubles(
         "rounddecimal",
         "x, decimals",
