@@ -37,6 +37,6 @@ REASONS: Final[dict[str, str]] = {
     "thousand_users": "a thousand literals are parsed and looked up in the dictionary of every segment; the scan itself is a few milliseconds",
     "raw_distinct_estimated": "every text is hashed with the reference's hash, so that registers are the same as of a dictionary: 16 ms of CPU",
     "distinct_users_estimated": "values are looked up and hashed row by row (40 of 58 ms of CPU); registers by dict id are not kept",
-    "arithmetic_filter": "an expression is one instruction after the other over blocks: 11.8 ms of one thread where reading its columns takes about 5",
-    "arithmetic_sum": "an expression is one instruction after the other over blocks, of which the exact sum of doubles is a tenth",
+    "arithmetic_filter": "one pass at the speed of memory: of 0.6 ns a row 0.2 are computing",
+    "arithmetic_sum": "one pass at the speed of memory over 24 bytes a row: of 1.4 ns 0.6 are computing",
 }

@@ -1,6 +1,7 @@
 """Arithmetic of expressions on value registers: what functions/scalar computes on whole arrays, block by block.
 
-Instructions are those of operands.py. Doubles follow IEEE 754 with one rounding an operation (nothing is fused), integers wrap; the
+Operations that follow each other in a vector register are steps of chains (chains.py), and here only named. Instructions are those of
+operands.py. Doubles follow IEEE 754 with one rounding an operation (nothing is fused), integers wrap; the
 planner uses integer operations only where they cannot overflow.
 """
 
@@ -15,43 +16,28 @@ from pinotpy.kernels.abi import A0, E_OK, INSTRUCTION_WORDS, S_SELECTED, STATE_W
 from pinotpy.kernels.operands import FORM_LEFT, FORM_RIGHT, commuting, forms_of, map_with, operand
 from pinotpy.kernels.views import view_f64
 
-# Binary operations.
-ADD: Final = 0
+# Binary operations. The first four: of doubles, in chains.
+ADD: Final = 0  # of integers too
 SUBTRACT: Final = 1
 MULTIPLY: Final = 2
-DIVIDE: Final = 3  # doubles only
+DIVIDE: Final = 3
 REMAINDER: Final = 4  # doubles only: the sign of the dividend
 LEAST: Final = 5  # of doubles: NaN only where both are
 GREATEST: Final = 6
 
-# Unary operations of doubles.
+# Unary operations of doubles, in chains but for the last two.
 ABSOLUTE: Final = 0
 NEGATE: Final = 1
-SIGN: Final = 2
-CEIL: Final = 3
-FLOOR: Final = 4
-SQUARE_ROOT: Final = 5
+CEIL: Final = 2
+FLOOR: Final = 3
+SQUARE_ROOT: Final = 4
+SIGN: Final = 5
 CANONICAL: Final = 6  # −0.0 is 0.0, and NaN one value: what looks at bits sees values
 
 
 @inner
 def _add(a: Any, b: Any) -> Any:
     return a + b
-
-
-@inner
-def _subtract(a: Any, b: Any) -> Any:
-    return a - b
-
-
-@inner
-def _multiply(a: Any, b: Any) -> Any:
-    return a * b
-
-
-@inner
-def _divide(a: Any, b: Any) -> Any:
-    return a / b
 
 
 @inner
@@ -69,8 +55,8 @@ def _greatest(a: Any, b: Any) -> Any:
     return b if (b > a) | (a != a) else a  # noqa: PLR0124
 
 
-_add_all, _multiply_all, _least_all, _greatest_all = commuting(_add), commuting(_multiply), commuting(_least), commuting(_greatest)
-_subtract_all, _divide_all, _remainder_all = forms_of(_subtract), forms_of(_divide), forms_of(_remainder)
+_add_all, _least_all, _greatest_all = commuting(_add), commuting(_least), commuting(_greatest)
+_remainder_all = forms_of(_remainder)
 
 
 _WHOLE_MAX: Final = 2.0**51
@@ -107,7 +93,7 @@ def _remainders(out: Any, left: Any, right: Any, a: Any, b: Any, form: int) -> N
 
 @block_function
 def binary_doubles(state_address: int, args_address: int) -> Any:
-    """Register A0 = A1 op A2, doubles."""
+    """Register A0 = A1 op A2, doubles: REMAINDER, LEAST, GREATEST."""
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
     n, operation, form = state[S_SELECTED], args[A0 + 3], args[A0 + 4]
     constants = view_f64(args_address + (A0 + 1) * 8, 2)
@@ -115,15 +101,7 @@ def binary_doubles(state_address: int, args_address: int) -> Any:
     out = register_f64(state, args[A0])[:n]
     left = register_f64(state, operand(args, A0 + 1, form == FORM_LEFT))[:n]
     right = register_f64(state, operand(args, A0 + 2, form == FORM_RIGHT))[:n]
-    if operation == ADD:
-        _add_all(out, left, right, a, b, form)
-    elif operation == SUBTRACT:
-        _subtract_all(out, left, right, a, b, form)
-    elif operation == MULTIPLY:
-        _multiply_all(out, left, right, a, b, form)
-    elif operation == DIVIDE:
-        _divide_all(out, left, right, a, b, form)
-    elif operation == REMAINDER:
+    if operation == REMAINDER:
         _remainders(out, left, right, a, b, form)
     elif operation == LEAST:
         _least_all(out, left, right, a, b, form)
@@ -134,7 +112,7 @@ def binary_doubles(state_address: int, args_address: int) -> Any:
 
 @block_function
 def binary_longs(state_address: int, args_address: int) -> Any:
-    """Register A0 = A1 op A2, integers: ADD, SUBTRACT, MULTIPLY, LEAST, GREATEST."""
+    """Register A0 = A1 op A2, integers: ADD, LEAST, GREATEST."""
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
     n, operation, form = state[S_SELECTED], args[A0 + 3], args[A0 + 4]
     a, b = args[A0 + 1], args[A0 + 2]
@@ -143,10 +121,6 @@ def binary_longs(state_address: int, args_address: int) -> Any:
     right = register_i64(state, operand(args, A0 + 2, form == FORM_RIGHT))[:n]
     if operation == ADD:
         _add_all(out, left, right, a, b, form)
-    elif operation == SUBTRACT:
-        _subtract_all(out, left, right, a, b, form)
-    elif operation == MULTIPLY:
-        _multiply_all(out, left, right, a, b, form)
     elif operation == LEAST:
         _least_all(out, left, right, a, b, form)
     else:
@@ -164,53 +138,18 @@ def _canonical(v: Any) -> Any:
     return np.nan if v != v else v + 0.0  # noqa: PLR0124
 
 
-@inner
-def _abs(v: Any) -> Any:
-    return abs(v)
-
-
-@inner
-def _ceil(v: Any) -> Any:
-    return np.ceil(v)
-
-
-@inner
-def _floor(v: Any) -> Any:
-    return np.floor(v)
-
-
-@inner
-def _sqrt(v: Any) -> Any:
-    return np.sqrt(v)
-
-
-_absolute_all = map_with(_abs)
-_negate_all = map_with(inner(lambda v: -v))
 _sign_all = map_with(_sign)
-_ceil_all = map_with(_ceil)
-_floor_all = map_with(_floor)
-_root_all = map_with(_sqrt)
 _canonical_all = map_with(_canonical)
 
 
 @block_function
 def unary_doubles(state_address: int, args_address: int) -> Any:
-    """Register A0 = operation A2 of register A1, doubles."""
+    """Register A0 = operation A2 of register A1, doubles: SIGN, CANONICAL."""
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
-    n, operation = state[S_SELECTED], args[A0 + 2]
+    n = state[S_SELECTED]
     out, values = register_f64(state, args[A0])[:n], register_f64(state, args[A0 + 1])[:n]
-    if operation == ABSOLUTE:
-        _absolute_all(out, values)
-    elif operation == NEGATE:
-        _negate_all(out, values)
-    elif operation == SIGN:
+    if args[A0 + 2] == SIGN:
         _sign_all(out, values)
-    elif operation == CEIL:
-        _ceil_all(out, values)
-    elif operation == FLOOR:
-        _floor_all(out, values)
-    elif operation == SQUARE_ROOT:
-        _root_all(out, values)
     else:
         _canonical_all(out, values)
     return E_OK

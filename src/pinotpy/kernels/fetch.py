@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from numba import int64, uint64
+from numba import int64, njit, uint64
 
 from pinotpy.kernels.abi import (
     A0,
@@ -18,6 +18,7 @@ from pinotpy.kernels.abi import (
     M_CARDINALITY,
     M_DATA,
     M_DICTIONARY,
+    M_MV_OFFSETS,
     M_NULLS,
     M_NUM_DOCS,
     M_NUM_VALUES,
@@ -44,6 +45,7 @@ from pinotpy.kernels.abi import (
     words,
 )
 from pinotpy.kernels.bit_flags import flags_at, flags_from
+from pinotpy.kernels.chains import CHUNK, DOUBLES, FLOATS, IDS_1, IDS_2, IDS_4, INTS, LONGS
 from pinotpy.kernels.prefetch import AHEAD_BYTES, LINE_BYTES, prefetch
 from pinotpy.kernels.views import view_f32, view_f64, view_i32, view_i64, view_u8, view_u16, view_u32
 
@@ -149,11 +151,8 @@ def fetch_ids(state_address: int, args_address: int) -> Any:
     return E_OK
 
 
-@block_function
-def fetch_values(state_address: int, args_address: int) -> Any:
-    """Values: i64 of INT and LONG columns, f64 of FLOAT and DOUBLE columns."""
-    state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
-    meta = words(args[A0 + 1], META_WORDS)
+@njit(nogil=True)
+def _values(state: Any, args: Any, meta: Any) -> Any:
     n, base, stored = state[S_SELECTED], state[S_BASE], meta[M_STORED]
     positions = _positions(state, args)
     dense = state[S_DENSE] == 1 and args[A0 + 2] == 0
@@ -179,6 +178,48 @@ def fetch_values(state_address: int, args_address: int) -> Any:
     elif stored == T_DOUBLE:
         _read_8(floats, view_f64(address, count), address, dense, base, positions, near)
     return E_OK
+
+
+@block_function
+def fetch_values(state_address: int, args_address: int) -> Any:
+    """Values: i64 of INT and LONG columns, f64 of FLOAT and DOUBLE columns."""
+    state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
+    return _values(state, args, words(args[A0 + 1], META_WORDS))
+
+
+@inner
+def lies_in_a_row(state: Any, meta: Any) -> Any:
+    """(source, integer to add): how chains.py reads the values of the block where the column lies; source -1: only `fetch_values` can.
+
+    A chain reads whole chunks: those of the last block of a column may end behind it.
+    """
+    last = (state[S_SELECTED] + CHUNK - 1) // CHUNK * CHUNK + state[S_BASE]
+    if state[S_DENSE] != 1 or meta[M_MV_OFFSETS] != 0 or last > meta[M_NUM_VALUES]:
+        return int64(-1), int64(0)
+    if meta[M_CARDINALITY] >= 0:
+        follows, first = _first_of_run(meta)
+        if not follows:
+            return int64(-1), int64(0)
+        width = meta[M_WIDTH]
+        return int64(IDS_1 if width == 1 else IDS_2 if width == 2 else IDS_4), first
+    stored = meta[M_STORED]
+    if stored == T_INT:
+        return int64(INTS), int64(0)
+    if stored == T_LONG:
+        return int64(LONGS), int64(0)
+    if stored == T_FLOAT:
+        return int64(FLOATS), int64(0)
+    return int64(DOUBLES if stored == T_DOUBLE else -1), int64(0)
+
+
+@block_function
+def fetch_unless_in_a_row(state_address: int, args_address: int) -> Any:
+    """Like fetch_values, but only where a chain cannot read the column itself."""
+    state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
+    meta = words(args[A0 + 1], META_WORDS)
+    if args[A0 + 2] == 0 and lies_in_a_row(state, meta)[0] >= 0:
+        return E_OK
+    return _values(state, args, meta)
 
 
 @inner

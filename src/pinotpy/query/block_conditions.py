@@ -104,7 +104,7 @@ def _comparison(compiler: BlockCompiler, call: Call) -> Lane:
         return _text_comparison(compiler, call, literals)
     if DataType.BIG_DECIMAL in types or None in types:
         raise Unsupported
-    left, right = compiler.value(call.args[0]), compiler.value(call.args[1])
+    left, right = compiler.operand(call.args[0]), compiler.operand(call.args[1])
     if left.is_constant and right.is_constant:
         raise Unsupported
     lanes = compiler.lanes
@@ -128,7 +128,7 @@ def _text_comparison(compiler: BlockCompiler, call: Call, literals: list[Literal
         if found is DataType.STRING:
             return _written(compiler, call)
         if compiler.context.dialect is Dialect.PQL and found in (DataType.INT, DataType.LONG, DataType.FLOAT, DataType.DOUBLE):
-            left, right = (compiler.lanes.as_double(compiler.value(arg)) for arg in call.args)
+            left, right = (compiler.lanes.as_double(compiler.operand(arg)) for arg in call.args)
             return compiler.lanes.compare(_COMPARISONS[call.name], left, right)
     raise Unsupported
 

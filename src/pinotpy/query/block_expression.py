@@ -45,6 +45,10 @@ class BlockCompiler:
 
     def value(self, expression: Expression) -> Lane:
         """Values of an expression, a condition as FLAGS; raises Unsupported, and what types of expressions raise."""
+        return self.lanes.emitted(self.operand(expression))
+
+    def operand(self, expression: Expression) -> Lane:
+        """The same for operations that know chains: columns are not read yet, and arithmetic is not emitted."""
         self._nodes += 1
         if self._nodes > _NODES_MAX:
             raise Unsupported
@@ -82,13 +86,13 @@ class BlockCompiler:
 
     def result(self, expression: Expression) -> Lane:
         """Values as operators see them: conditions are INT in PQL, and where nulls are not handled a function without a value gives
-        0; never FLAGS, never a constant of nulls."""
-        lane = self.value(expression)
+        0; never FLAGS, never a constant of nulls. Arithmetic may not be emitted yet."""
+        lane = self.operand(expression)
         kind = self.types.of(expression)
         if kind.data_type not in _FIXED or lane.data_type is None or isinstance(lane.constant, str):
             raise Unsupported
         if not self.context.null_handling and lane.nulls != NEVER:
-            lane = self._without_null(lane)
+            lane = self._without_null(self.lanes.emitted(lane))
         if lane.kind is Kind.FLAGS:
             lane = self.lanes.as_long_word(self.lanes.materialized(lane))
         lane.data_type = kind.data_type
@@ -108,12 +112,8 @@ class BlockCompiler:
         column = self.types.columns[name]
         if not column.single_value or column.data_type not in _FIXED:
             raise Unsupported
-        register, owned = self.target.fetch(name)
-        lane = Lane(Kind.LONG if column.data_type in _LONGS else Kind.DOUBLE, column.data_type, register, owned=owned)
-        nulls = self.target.fetch_nulls(name) if self.context.null_handling else None
-        if nulls is not None:
-            lane.nulls, lane.owned_nulls = nulls
-        return lane
+        kind = Kind.LONG if column.data_type in _LONGS else Kind.DOUBLE
+        return self.lanes.column(name, kind, column.data_type, self.target.fetch_nulls(name) if self.context.null_handling else None)
 
     def _folded(self, call: Call) -> Lane:
         """A call without columns, computed once."""
@@ -141,7 +141,8 @@ def probe(expression: Expression, context: QueryContext, has_nulls: Callable[[st
     """
     target = Probe(has_nulls, filters=filters)
     try:
-        lane = BlockCompiler(context, target).result(expression)
+        compiler = BlockCompiler(context, target)
+        lane = compiler.lanes.emitted(compiler.result(expression))
     except Unsupported:
         return None
     return lane if target.most <= registers else None
@@ -152,9 +153,9 @@ def probe(expression: Expression, context: QueryContext, has_nulls: Callable[[st
 
 def _arithmetic(operation: int) -> Compile:
     def run(compiler: BlockCompiler, call: Call) -> Lane:
-        found = compiler.lanes.as_double(compiler.value(call.args[0]))
+        found = compiler.lanes.as_double(compiler.operand(call.args[0]))
         for arg in call.args[1:]:
-            right = compiler.lanes.as_double(compiler.value(arg))
+            right = compiler.lanes.as_double(compiler.operand(arg))
             if found.is_constant and right.is_constant:
                 raise Unsupported  # constants that only a long chain brings together
             found = compiler.lanes.binary(operation, found, right, DataType.DOUBLE)
@@ -165,7 +166,7 @@ def _arithmetic(operation: int) -> Compile:
 
 def _unary(operation: int) -> Compile:
     def run(compiler: BlockCompiler, call: Call) -> Lane:
-        lane = compiler.lanes.as_double(compiler.value(call.args[0]))
+        lane = compiler.lanes.as_double(compiler.operand(call.args[0]))
         if lane.is_constant:
             raise Unsupported
         return compiler.lanes.unary(operation, lane, DataType.DOUBLE)

@@ -1,8 +1,9 @@
 """Values on their way through an expression that kernels compute: registers, constants, null flags, and the operations on them.
 
-`Lanes` emits instructions of kernels (arithmetic, conversions, conditions, choice) into a `Target`: the select section of a shape, the program of a filter
-leg, or nothing at all (to find out whether an expression can be computed so, and in how many registers). What block
-expressions do not know raises `Unsupported`; such expressions are computed on Arrow arrays (expression.py).
+`Lanes` emits instructions of kernels (arithmetic, conversions, conditions, choice; chains of arithmetic as one) into a `Target`: the
+select section of a shape, the program of a filter leg, or nothing at all (to find out whether an expression can be computed so, and in
+how many registers). What block expressions do not know raises `Unsupported`; such expressions are computed on Arrow arrays
+(expression.py).
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from pinotpy.data_types import DataType
 from pinotpy.errors import PinotError
 from pinotpy.functions.scalar.arguments import doubles
 from pinotpy.functions.scalar.conversions import converted
-from pinotpy.kernels import arithmetic, choice, conditions, conversions, operands
+from pinotpy.kernels import arithmetic, chains, choice, conditions, conversions, operands
+from pinotpy.query.chains import Chain, Column, Constant, Register, binary_steps, comparing_steps, emit_chain, leaf, unary_step
 from pinotpy.query.context import Filter
 from pinotpy.query.program import Word
 
@@ -47,7 +49,9 @@ class Lane:
     """The values of one (sub)expression for the docs of a block.
 
     data_type: of the expression, None for a bare NULL. constant: its value where `register` is -1.
-    nulls: a register of flags, NEVER or ALWAYS. owned, owned_nulls: whoever is done with the lane gives the registers back to the target.
+    chain: arithmetic that gives the values and is not emitted yet (chains.py); `Lanes.emitted` does it, for operations that know no
+    chains. nulls: a register of flags, NEVER or ALWAYS. owned, owned_nulls: whoever is done with the lane gives the registers back to
+    the target.
     """
 
     kind: Kind
@@ -57,10 +61,11 @@ class Lane:
     nulls: int = NEVER
     owned: bool = False
     owned_nulls: bool = False
+    chain: Chain | None = None
 
     @property
     def is_constant(self) -> bool:
-        return self.register < 0
+        return self.register < 0 and self.chain is None
 
 
 class Target(Protocol):
@@ -74,6 +79,14 @@ class Target(Protocol):
 
     def fetch(self, column: str) -> tuple[int, bool]:
         """Values of a column: i64 or f64."""
+        ...
+
+    def holds(self, column: str) -> bool:
+        """Whether a register has the column's values already, so that fetching them costs nothing."""
+        ...
+
+    def meta(self, column: str) -> Word:
+        """Addresses of the column's meta rows."""
         ...
 
     def fetch_nulls(self, column: str) -> tuple[int, bool] | None:
@@ -115,6 +128,12 @@ class Probe:
     def fetch(self, column: str) -> tuple[int, bool]:
         return self.allocate(), True
 
+    def holds(self, column: str) -> bool:
+        return False
+
+    def meta(self, column: str) -> Word:
+        return 0
+
     def fetch_nulls(self, column: str) -> tuple[int, bool] | None:
         return (self.allocate(), True) if self._has_nulls(column) else None
 
@@ -154,6 +173,72 @@ class Lanes:
         if lane.owned:
             self.target.release(lane.register)
             lane.owned = False
+        if lane.chain is not None:
+            for source in lane.chain.operands():
+                if isinstance(source, Register) and source.owned:
+                    self.target.release(source.number)
+            lane.chain = None
+
+    # --- chains ------------------------------------------------------------------------------------------------------
+
+    def column(self, name: str, kind: Kind, data_type: DataType, nulls: tuple[int, bool] | None) -> Lane:
+        """The values of a column, which nothing has read yet."""
+        lane = Lane(kind, data_type, chain=leaf(Column(name, kind is Kind.LONG)))
+        if nulls is not None:
+            lane.nulls, lane.owned_nulls = nulls
+        return lane
+
+    def emitted(self, lane: Lane, *, canonical: bool = False) -> Lane:
+        """The lane with its values in a register; canonical: of a chain with operations they may be looked at as bits then."""
+        chain = lane.chain
+        if chain is None:
+            return lane
+        lane.chain = None
+        if chain.column is not None and chain.column.is_long is (lane.kind is Kind.LONG):
+            lane.register, lane.owned = self.target.fetch(chain.column.name)
+            return lane
+        if canonical:
+            chain = chain.then(chains.CANONICAL)
+        lane.register, lane.owned = emit_chain(chain.then(chains.STORE), self.target), True
+        return lane
+
+    def _taken(self, lane: Lane) -> Chain:
+        """The chain of a lane of doubles that is no constant; the lane's values are the chain's."""
+        chain = leaf(Register(lane.register, False, lane.owned)) if lane.chain is None else lane.chain
+        lane.chain, lane.owned = None, False
+        return chain
+
+    def _chained(self, chain: Chain, data_type: DataType, taken: list[Lane]) -> Lane:
+        lane = Lane(Kind.DOUBLE, data_type, chain=chain)
+        source = self.united_nulls(taken)
+        lane.nulls, lane.owned_nulls = source.nulls, source.owned_nulls
+        return lane
+
+    def _joined(self, operations: tuple[int, int], left: Lane, right: Lane) -> Chain:
+        """The chain of two lanes of doubles; what is too long for one instruction is emitted up to here."""
+        if left.is_constant:
+            return self._fitting(right).then(operations[1], Constant(_constant_word(left)))
+        if right.is_constant:
+            return self._fitting(left).then(operations[0], Constant(_constant_word(right)))
+        for lane in sorted((left, right), key=lambda each: 0 if each.chain is None else -len(each.chain.operands())):
+            one, other = (each.chain if each.chain is not None else leaf(Register(each.register, False, False)) for each in (left, right))
+            if one.with_chain(operations, other).fits():
+                break
+            self.emitted(lane)
+        return self._taken(left).with_chain(operations, self._taken(right))
+
+    def _fitting(self, lane: Lane) -> Chain:
+        """The chain of a lane that one step more can follow."""
+        if lane.chain is not None and not lane.chain.then(chains.SET).fits():
+            self.emitted(lane)
+        return self._taken(lane)
+
+    def _written(self, chain: Chain, taken: list[Lane]) -> Lane:
+        """Flags of a chain that ends with a comparison."""
+        lane = Lane(Kind.FLAGS, DataType.BOOLEAN, emit_chain(chain, self.target), owned=True)
+        source = self.united_nulls(taken)
+        lane.nulls, lane.owned_nulls = source.nulls, source.owned_nulls
+        return lane
 
     def _made(self, kind: Kind, data_type: DataType, taken: list[Lane], function: int, *args: Word, nulls: Lane | None = None) -> Lane:
         """A lane in a new register by one instruction (`args` behind the register); null where one of `taken` is, or as
@@ -207,6 +292,8 @@ class Lanes:
             return lane
         if lane.is_constant:
             return self._constant_as(lane, Kind.DOUBLE, lambda value: doubles(value, lane.data_type))
+        if lane.chain is not None:
+            return Lane(Kind.DOUBLE, DataType.DOUBLE, nulls=lane.nulls, owned_nulls=lane.owned_nulls, chain=lane.chain)
         whole = self.as_long_word(lane)
         return self._made(Kind.DOUBLE, DataType.DOUBLE, [whole], conversions.convert.address, whole.register, conversions.LONG_TO_DOUBLE)
 
@@ -279,7 +366,11 @@ class Lanes:
         """Two lanes of one kind, doubles or integers."""
         assert left.kind is right.kind and left.kind is not Kind.FLAGS
         assert not (left.is_constant and right.is_constant), "constants are folded"
-        if left.is_constant and operation not in (arithmetic.SUBTRACT, arithmetic.DIVIDE, arithmetic.REMAINDER):
+        steps = binary_steps(operation) if left.kind is Kind.DOUBLE else None
+        if steps is not None:
+            return self._chained(self._joined(steps, left, right), data_type, [left, right])
+        left, right = self.emitted(left), self.emitted(right)
+        if left.is_constant and operation != arithmetic.REMAINDER:
             left, right = right, left
         function = arithmetic.binary_doubles if left.kind is Kind.DOUBLE else arithmetic.binary_longs
         return self._made(left.kind, data_type, [left, right], function.address, *_operands(left, right), operation, _form(left, right))
@@ -287,6 +378,10 @@ class Lanes:
     def unary(self, operation: int, lane: Lane, data_type: DataType) -> Lane:
         """An operation on doubles."""
         assert lane.kind is Kind.DOUBLE and not lane.is_constant
+        step = unary_step(operation)
+        if step is not None:
+            return self._chained(self._fitting(lane).then(step), data_type, [lane])
+        lane = self.emitted(lane)
         return self._made(Kind.DOUBLE, data_type, [lane], arithmetic.unary_doubles.address, lane.register, operation)
 
     def convert(self, conversion: int, lane: Lane, kind: Kind, data_type: DataType) -> Lane:
@@ -302,6 +397,10 @@ class Lanes:
         """Flags of a comparison of two lanes of one kind."""
         assert left.kind is right.kind and left.kind is not Kind.FLAGS
         assert not (left.is_constant and right.is_constant), "constants are folded"
+        if left.chain is not None or right.chain is not None:
+            if left.kind is Kind.DOUBLE:
+                return self._written(self._joined(comparing_steps(comparison), left, right), [left, right])
+            left, right = self.emitted(left), self.emitted(right)
         if left.is_constant:
             left, right, comparison = right, left, _SWAPPED[comparison]
         function = conditions.compare_doubles if left.kind is Kind.DOUBLE else conditions.compare_longs
@@ -309,11 +408,16 @@ class Lanes:
 
     def between(self, lane: Lane, low: int | float, high: int | float) -> Lane:
         """Flags: low <= value <= high."""
+        if lane.chain is not None and lane.kind is Kind.DOUBLE:
+            bounds = Constant(word_of(low, Kind.DOUBLE), word_of(high, Kind.DOUBLE))
+            return self._written(self._fitting(lane).then(chains.BETWEEN, bounds), [lane])
+        lane = self.emitted(lane)
         function = conditions.between_doubles if lane.kind is Kind.DOUBLE else conditions.between_longs
         return self._made(Kind.FLAGS, DataType.BOOLEAN, [lane], function.address, lane.register, word_of(low, lane.kind), word_of(high, lane.kind))
 
     def among(self, lane: Lane, members: NDArray[Any]) -> Lane:
         """Flags: the value is one of `members`, sorted, int64 or float64."""
+        lane = self.emitted(lane)
         function = conditions.among_doubles if lane.kind is Kind.DOUBLE else conditions.among_longs
         kept = np.ascontiguousarray(members, np.float64 if lane.kind is Kind.DOUBLE else np.int64)
         return self._made(Kind.FLAGS, DataType.BOOLEAN, [lane], function.address, lane.register, self.target.keep(kept), len(kept))

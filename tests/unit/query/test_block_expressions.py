@@ -38,13 +38,15 @@ HOSTILE: dict[str, list[Any]] = {
     "f": [0.0, 1.5, -2.25, float("nan"), float("inf"), float("-inf"), 3.4e38, -1e-40, 0.1, 16777217.0],
     "d": [0.0, 1.5, -2.25, float("nan"), float("inf"), float("-inf"), 1e308, -1e308, 5e-324, 0.1, 2.0**53 + 2, -7.0, 9.3e18, -9.3e18, 2147483648.5],
 }
-COLUMNS = ("i", "l", "f", "d", "ri", "rl", "rf", "rd", "b", "ts", "s")
+COLUMNS = ("c", "cl", "i", "l", "f", "d", "ri", "rl", "rf", "rd", "b", "ts", "s")
 SCHEMA = Schema.from_json(
     {
         "schemaName": "t",
         "dimensionFieldSpecs": [
             *[{"name": prefix + name, "dataType": kind.value} for name, kind in NUMBERS.items() for prefix in ("", "r")],
             {"name": "b", "dataType": "BOOLEAN"},
+            {"name": "c", "dataType": "INT"},
+            {"name": "cl", "dataType": "LONG"},
             {"name": "s", "dataType": "STRING"},
         ],
         "dateTimeFieldSpecs": [{"name": "ts", "dataType": "TIMESTAMP", "format": "1:MILLISECONDS:TIMESTAMP", "granularity": "1:MILLISECONDS"}],
@@ -77,6 +79,9 @@ def segments() -> Iterator[list[Segment]]:
             for name, kind in NUMBERS.items()
             for prefix in ("", "r")
         }
+        # Dictionaries without a gap, whose ids are read as values: of one byte and of two.
+        columns["c"] = pa.array([(k * 7) % 100 - 50 for k in range(ROWS)], pa.int32())
+        columns["cl"] = pa.array([2**53 + (k * 7) % 1001 for k in range(ROWS)], pa.int64())
         columns["b"] = pa.array(values([True, False], 0.2))
         columns["s"] = pa.array(values(["a", "b", "", "é"], 0.2))
         columns["ts"] = pa.array(values(HOSTILE["l"], 0.1), pa.int64())
@@ -117,6 +122,7 @@ CONDITIONS = [
     "i < rl", "rd >= d", "rd = d", "rd <> rf", "f > 0.1", "rl = 9007199254740993", "b = true", "s = 'a'", "s <> 'b'", "s IN ('a', '')", "s LIKE 'a%'",
     "ri + 1 > rd", "rd IN (1.5, -2.25)", "i NOT IN (7, 100)", "rl BETWEEN -5 AND 100", "d IS NULL", "rd IS NOT NULL", "NOT (rd > 1)",
     "i > 0 AND rd > 0 OR s = 'a'", "NOT (i > 0 AND (rd < 1 OR b))",
+    "rd * 2 + d > rl", "rd + d = d + rd", "rd * 2 <> ri - rf", "5 < rd * 2", "rd + 1 BETWEEN -5 AND 100", "(rd + 1) * 2 <= (d - 1) * 3", "-rd >= rd * c",
     "abs(rd) > 2 OR rl * 2 < i", "b", "(i > 3) IS TRUE", "(rd > d) IS NOT FALSE", "i IS DISTINCT FROM ri",
 ]  # fmt: skip
 CHOICES = [
@@ -136,6 +142,19 @@ CHAINS = [
     "(i + 1) % 7 * 2 - floor(rd / 3)",
     "i + 2 * 3 + rd",
     "(2 + 3) * rl",
+    # Longer than one instruction: operands, steps, what is kept.
+    "(rd + ri) * (rl - rf) - (d + i) / (l + f)",
+    "((((rd + 1) * (rl + 2)) - ((ri + 3) * (rf + 4))) / (((d + 5) * (l + 6)) - ((c + 7) * (cl + 8))))",
+    "+".join(["rd"] * 40),
+    "-".join(f"(rd * {k})" for k in range(1, 20)),
+    "1 - (2 - (3 - (4 - (5 / (6 * rd)))))",
+    "c * 2 + cl",
+    "cl - 9007199254740992",
+    "rd / rd",
+    "rf * rf - ri",
+    "floor(rd / 10) * 10 + abs(ceil(rl) - sqrt(ri))",
+    "sign(rd - ri) * (rd + greatest(ri - 1, rd * 2))",
+    "(rd + 1) % 7 + (ri - c)",
 ]
 
 

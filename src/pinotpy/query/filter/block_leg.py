@@ -62,6 +62,12 @@ class _LegTarget:
         self.emit(fetch.fetch_values.address, register, self._metas.addresses(column), 0)
         return register, True
 
+    def holds(self, column: str) -> bool:
+        return False
+
+    def meta(self, column: str) -> Word:
+        return self._metas.addresses(column)
+
     def fetch_nulls(self, column: str) -> tuple[int, bool] | None:
         if not _has_nulls(self._metas, column):
             return None

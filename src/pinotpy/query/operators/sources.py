@@ -17,7 +17,7 @@ from pinotpy.kernels import abi, arithmetic, choice, operands, updates
 from pinotpy.pql.ast import Expression, Identifier
 from pinotpy.query.block_expression import BlockCompiler, probe
 from pinotpy.query.context import Filter
-from pinotpy.query.lanes import ALWAYS, NEVER, Kind, Lane, word_of
+from pinotpy.query.lanes import ALWAYS, NEVER, Kind, Lane, Lanes, word_of
 from pinotpy.query.plan import ScanPlan, Shape
 from pinotpy.query.program import Word
 
@@ -110,7 +110,12 @@ def _registers(target: _ShapeTarget, lane: Lane) -> tuple[int, int]:
         register = target.allocate()
         target.emit(updates.fill.address, register, 0 if lane.constant is None else word_of(lane.constant, lane.kind))
         lane.register, lane.owned = register, True
-    elif lane.kind is Kind.DOUBLE or not lane.owned:
+        return lane.register, _null_register(target, lane)
+    if lane.chain is not None and not lane.chain.is_leaf:
+        lane = Lanes(target).emitted(lane, canonical=True)
+        return lane.register, _null_register(target, lane)
+    lane = Lanes(target).emitted(lane)
+    if lane.kind is Kind.DOUBLE or not lane.owned:
         register = target.allocate()
         if lane.kind is Kind.DOUBLE:
             target.emit(arithmetic.unary_doubles.address, register, lane.register, arithmetic.CANONICAL)
@@ -119,6 +124,10 @@ def _registers(target: _ShapeTarget, lane: Lane) -> tuple[int, int]:
         if lane.owned:
             target.release(lane.register)
         lane.register, lane.owned = register, True
+    return lane.register, _null_register(target, lane)
+
+
+def _null_register(target: _ShapeTarget, lane: Lane) -> int:
     if lane.nulls == ALWAYS or (lane.nulls != NEVER and not lane.owned_nulls):
         register = target.allocate()
         if lane.nulls == ALWAYS:
@@ -126,7 +135,7 @@ def _registers(target: _ShapeTarget, lane: Lane) -> tuple[int, int]:
         else:
             target.emit(choice.combine_flags.address, register, lane.nulls, lane.nulls, choice.OR)
         lane.nulls = register
-    return lane.register, lane.nulls
+    return lane.nulls
 
 
 class _ShapeTarget:
@@ -153,6 +162,12 @@ class _ShapeTarget:
     def fetch(self, column: str) -> tuple[int, bool]:
         is_held = self._shape.holds("values", column)
         return self._read(self._shape.fetch_values(column), is_held)
+
+    def holds(self, column: str) -> bool:
+        return self._shape.holds("values", column)
+
+    def meta(self, column: str) -> Word:
+        return self._shape.meta(column)
 
     def fetch_nulls(self, column: str) -> tuple[int, bool] | None:
         is_held = self._shape.holds("nulls", column)
