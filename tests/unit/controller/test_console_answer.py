@@ -80,3 +80,33 @@ def test_partial_and_failed_answers_are_named() -> None:
 def test_csv_quotes_and_defuses_formulas() -> None:
     table = {"columns": [["a", None], ["b", None]], "rows": [['say "hi"', None], ["=1+1", -5], ["-5", [1, 2]], ["x\ny", True]]}
     assert run_js(f"answer.csvOf({json.dumps(table)})") == 'a,b\r\n"say ""hi""",\r\n\'=1+1,-5\r\n-5,"[1,2]"\r\n"x\ny",true\r\n'
+
+
+def test_integers_that_no_double_holds_keep_their_digits() -> None:
+    text = '{"rows": [[9007199254740993, -9223372036854775808, 9007199254740991, 1.5, 125e-3, "9007199254740993", '
+    text += r'"a\\\"9007199254740993", [9223372036854775807, 1]]]}'
+    code = f"answer.parseAnswer({json.dumps(text)})"
+    assert run_js(f"{code}.rows[0].map((v) => typeof v)") == ["bigint", "bigint", "number", "number", "number", "string", "string", "object"]
+    shown = run_js(f"{code}.rows[0].map((v) => typeof v === 'object' ? answer.jsonText(v) : String(v))")
+    assert shown[:3] == ["9007199254740993", "-9223372036854775808", "9007199254740991"]
+    assert shown[5:] == ["9007199254740993", 'a\\"9007199254740993', "[9223372036854775807,1]"]
+    # What is shown as JSON is the answer, digit by digit.
+    assert json.loads(run_js(f"answer.jsonText({code}, 2)")) == json.loads(text)
+    table = f'{{columns: [["a", "LONG"], ["b", "LONG_ARRAY"]], rows: answer.parseAnswer({json.dumps("[[9007199254740993, [9007199254740993]]]")})}}'
+    assert run_js(f"answer.csvOf({table})") == "a,b\r\n9007199254740993,[9007199254740993]\r\n"
+
+
+def test_a_question_carries_its_dialect_and_the_wish_for_nulls() -> None:
+    assert run_js("[answer.queryBody('sql', 'q', false), answer.queryBody('pql', 'q', true)]") == [
+        {"sql": "q"},
+        {"pql": "q", "queryOptions": "enableNullHandling=true"},
+    ]
+
+
+def test_names_that_are_no_words_are_quoted_in_sql() -> None:
+    names = ["fare", "my-table", 'say "hi"']
+    assert run_js(f"{json.dumps(names)}.map((n) => [answer.quotedName('sql', n), answer.quotedName('pql', n)])") == [
+        ["fare", "fare"],
+        ['"my-table"', "my-table"],
+        ['"say ""hi"""', 'say "hi"'],
+    ]

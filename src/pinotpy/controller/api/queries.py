@@ -41,11 +41,11 @@ def query_routes(controller: Controller) -> Routes:
     routes = Routes("Query")
 
     async def answer(request: Request, dialect: str, document: dict[str, Any]) -> Response:
-        text = document.get(dialect)
-        if not isinstance(text, str) or not text.strip():
+        if dialect not in document:
             return _refusal(JSON_ERROR, f"JsonParsingError: JSON Payload is missing the query string field '{dialect}'")
         try:
-            content, content_type = await _ask_brokers(controller, request, dialect, text, document)
+            # Whatever stands there, brokers parse it and say what is wrong with it.
+            content, content_type = await _ask_brokers(controller, request, dialect, str(document[dialect]), document)
         except PinotError as error:
             return _refusal(error.code, error.message)
         return Response(content, media_type=content_type)

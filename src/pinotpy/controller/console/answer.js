@@ -1,4 +1,35 @@
-// Reading a broker's answer: pure functions, no page.
+// Writing a question and reading a broker's answer: pure functions, no page.
+
+// What is sent: the text under its dialect, and whether nulls stay nulls.
+export function queryBody(dialect, text, nulls) {
+  return nulls ? { [dialect]: text, queryOptions: "enableNullHandling=true" } : { [dialect]: text };
+}
+
+// A name as the dialect reads it: SQL wants quotes round what is no plain word.
+export function quotedName(dialect, name) {
+  return dialect !== "sql" || /^[A-Za-z_]\w*$/.test(name) ? name : `"${name.replaceAll('"', '""')}"`;
+}
+
+const EXACT = "\u2063"; // before the digits of an integer that no double holds; invisible, and in no JSON number
+const TOKEN = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
+
+// JSON, but integers beyond 2^53 become BigInt: a LONG must not lose its last digits on the way to the screen.
+export function parseAnswer(text) {
+  let isExact = true;
+  const marked = text.replace(TOKEN, (token) => {
+    if (token.length < 16 || !/^-?\d+$/.test(token) || Number.isSafeInteger(Number(token))) return token;
+    isExact = false;
+    return `"${EXACT}${token}"`;
+  });
+  if (isExact) return JSON.parse(text);
+  return JSON.parse(marked, (_, value) => (typeof value === "string" && /^\u2063-?\d+$/.test(value) ? BigInt(value.slice(1)) : value));
+}
+
+// A value as JSON text, BigInt as the number it is.
+export function jsonText(value, indent) {
+  const text = JSON.stringify(value, (_, each) => (typeof each === "bigint" ? EXACT + each : each), indent);
+  return text.replace(new RegExp(`"${EXACT}(-?\\d+)"`, "g"), "$1");
+}
 
 // The tables of an answer: [{title, columns: [[name, type|null], …], rows}], whichever dialect answered.
 export function tablesOf(answer) {
@@ -23,6 +54,7 @@ export function tablesOf(answer) {
 
 const STATISTICS = [
   ["timeUsedMs", "ms"],
+  ["brokerReduceTimeMs", "ms of them merging"],
   ["numDocsScanned", "docs scanned"],
   ["totalDocs", "docs in all"],
   ["numSegmentsQueried", "segments queried"],
@@ -64,7 +96,7 @@ export function tokenAt(text, { line, column }) {
 export function csvOf({ columns, rows }) {
   const quote = (value) => {
     if (value === null || value === undefined) return "";
-    let text = typeof value === "object" ? JSON.stringify(value) : String(value);
+    let text = typeof value === "object" ? jsonText(value) : String(value);
     // A leading = + - @ in a text cell would run as a formula in a spread sheet.
     if (typeof value === "string" && /^[=+\-@\t\r]/.test(text) && !Number.isFinite(Number(text))) text = `'${text}`;
     return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;

@@ -1,4 +1,5 @@
 // Every REST call that the console makes is in this file; a test holds each path against the declared routes.
+import { parseAnswer } from "./answer.js";
 
 const AUTH_KEY = "pinotpy.authorization";
 
@@ -14,7 +15,7 @@ export const authorization = {
   set: (value) => (value ? sessionStorage.setItem(AUTH_KEY, value) : sessionStorage.removeItem(AUTH_KEY)),
 };
 
-async function call(method, path, { body, signal } = {}) {
+async function call(method, path, { body, signal, parse = JSON.parse } = {}) {
   const headers = { Accept: "application/json" };
   if (authorization.get()) headers.Authorization = authorization.get();
   if (body !== undefined) headers["Content-Type"] = "application/json";
@@ -29,7 +30,7 @@ async function call(method, path, { body, signal } = {}) {
     }
     throw new RefusedError(response.status, reason);
   }
-  return text ? JSON.parse(text) : null;
+  return text ? parse(text) : null;
 }
 
 const part = encodeURIComponent;
@@ -40,8 +41,9 @@ export const tableIdealState = (table) => call("GET", `tables/${part(table)}/ide
 export const tableExternalView = (table) => call("GET", `tables/${part(table)}/externalview`);
 export const listInstances = () => call("GET", "instances");
 export const clusterInfo = () => call("GET", "cluster/info");
-export const runPql = (text, signal) => call("POST", "pql", { body: { pql: text }, signal });
-export const runSql = (text, signal) => call("POST", "sql", { body: { sql: text }, signal });
+// Bodies as queryBody (answer.js) makes them.
+export const runPql = (body, signal) => call("POST", "pql", { body, signal, parse: parseAnswer });
+export const runSql = (body, signal) => call("POST", "sql", { body, signal, parse: parseAnswer });
 
 // Theme and authorization are the same on every page.
 export function wirePage(onAuthorized) {

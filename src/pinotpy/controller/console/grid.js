@@ -1,4 +1,5 @@
 // A result table from columns [[name, type], …] and rows; long results grow by a button, so that a page of a million rows stays alive.
+import { jsonText } from "./answer.js";
 
 const ROWS_AT_ONCE = 500;
 const NUMERIC = new Set(["INT", "LONG", "FLOAT", "DOUBLE", "BIG_DECIMAL"]);
@@ -8,9 +9,10 @@ function cell(value, numeric) {
   if (value === null || value === undefined) {
     td.className = "null";
     td.textContent = "null";
+    td.title = "no value";
     return td;
   }
-  td.textContent = typeof value === "object" ? JSON.stringify(value) : String(value);
+  td.textContent = typeof value === "object" ? jsonText(value) : String(value);
   if (numeric) td.className = "number";
   td.title = td.textContent;
   return td;

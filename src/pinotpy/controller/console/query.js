@@ -1,6 +1,6 @@
 // The query page: editor, tables beside it, the answer below it.
 import { askForAuthorization, listTables, runPql, runSql, tableSchema, wirePage } from "./api.js";
-import { csvOf, exactnessOf, positionOf, statisticsOf, tablesOf, tokenAt } from "./answer.js";
+import { csvOf, exactnessOf, jsonText, positionOf, queryBody, quotedName, statisticsOf, tablesOf, tokenAt } from "./answer.js";
 import { grid } from "./grid.js";
 
 const HISTORY_KEY = "pinotpy.history";
@@ -12,9 +12,9 @@ let lastTables = [];
 
 const dialect = () => document.querySelector("input[name=dialect]:checked").value;
 function setDialect(value) {
-  const radio = document.querySelector(`input[name=dialect][value=${value === "sql" ? "sql" : "pql"}]`);
-  radio.checked = true;
+  document.querySelector(`input[name=dialect][value=${value === "pql" ? "pql" : "sql"}]`).checked = true;
 }
+const bodyOf = (text) => queryBody(dialect(), text, $("nulls").checked);
 
 function element(name, text, className) {
   const made = document.createElement(name);
@@ -93,7 +93,7 @@ async function toggleColumns(item, table) {
       const button = element("button", undefined, "column");
       button.type = "button";
       button.append(element("span", column.name), element("small", column.singleValueField === false ? `${column.dataType}[]` : column.dataType));
-      button.addEventListener("click", () => insertAtCursor(column.name));
+      button.addEventListener("click", () => insertAtCursor(quotedName(dialect(), column.name)));
       list.appendChild(element("li")).append(button);
     }
   } catch (error) {
@@ -111,7 +111,7 @@ async function showTables() {
       const button = element("button", table);
       button.type = "button";
       button.addEventListener("click", () => {
-        if (!editor.value.trim()) editor.value = `SELECT * FROM ${table} LIMIT 10`;
+        if (!editor.value.trim()) editor.value = `SELECT * FROM ${quotedName(dialect(), table)} LIMIT 10`;
         toggleColumns(item, table);
       });
       item.append(button);
@@ -161,7 +161,7 @@ function showAnswer(answer, tookMs) {
   }));
   $("results").replaceChildren(...lastTables.flatMap((table) => [...(table.title ? [element("h2", table.title)] : []), grid(table.columns, table.rows)]));
   $("save-csv").disabled = lastTables.length === 0;
-  $("raw").textContent = JSON.stringify(answer, null, 2).slice(0, 200000);
+  $("raw").textContent = jsonText(answer, 2).slice(0, 200000);
   $("raw-box").hidden = false;
 }
 
@@ -176,7 +176,7 @@ async function run() {
   $("stop").hidden = false;
   const started = performance.now();
   try {
-    const answer = await (dialect() === "sql" ? runSql : runPql)(editor.value, waiting.signal);
+    const answer = await (dialect() === "sql" ? runSql : runPql)(bodyOf(editor.value), waiting.signal);
     showAnswer(answer, performance.now() - started);
   } catch (error) {
     if (error.name !== "AbortError" && !askForAuthorization(error)) showException(error.status ?? null, error.message);
@@ -192,9 +192,8 @@ function shellQuote(text) {
 }
 
 function copyCurl() {
-  const language = dialect();
-  const path = new URL(language, location.href.split("#")[0]);
-  navigator.clipboard.writeText(`curl -s -H 'Content-Type: application/json' -d ${shellQuote(JSON.stringify({ [language]: editor.value }))} ${shellQuote(path.href)}`);
+  const path = new URL(dialect(), location.href.split("#")[0]);
+  navigator.clipboard.writeText(`curl -s -H 'Content-Type: application/json' -d ${shellQuote(JSON.stringify(bodyOf(editor.value)))} ${shellQuote(path.href)}`);
 }
 
 function saveCsv() {
