@@ -26,7 +26,7 @@ UNIT_BIAS: Final = 1076
 PLUS_INFINITY, MINUS_INFINITY, NOT_A_NUMBER = 1, 2, 4
 _MASK: Final = np.int64(0xFFFFFFFF)
 _SHIFT: Final = np.int64(32)
-_HEADER: Final = 65536
+EXACT_HEADER: Final = 65536  # of a header: flags above, the index of the first digit below
 
 
 def exact_array(low: Words, high: Words, seen: NDArray[np.bool_], spilled: Sequence[Words]) -> pa.Array:
@@ -44,6 +44,17 @@ def exact_array(low: Words, high: Words, seen: NDArray[np.bool_], spilled: Seque
     if plain.any():
         _add_words(digits, first, rows[plain], windows[plain] * WINDOW, spilled_low[plain], spilled_high[plain])
     return _encode(digits, first, flags, seen)
+
+
+def exact_of_parts(parts: Sequence[tuple[Words, Words, Words, Words]], num_rows: int, seen: NDArray[np.bool_]) -> pa.Array:
+    """Sums of `num_rows` state rows from parts (rows, positions, low, high): 128-bit integers at bit `positions`, which counts from
+    the lowest bit of the sum's unit."""
+    positions = [int(place) for _, places, _, _ in parts if len(places) for place in (places.min(), places.max())]
+    first, last = (min(positions) >> 5, (max(positions) >> 5) + 5) if positions else (0, 5)
+    digits = np.zeros((num_rows, last - first + 1), np.int64)
+    for rows, places, low, high in parts:
+        _add_words(digits, first, rows, places, low, high)
+    return _encode(digits, first, np.zeros(num_rows, np.int64), seen)
 
 
 def sum_doubles(groups: Words, values: NDArray[np.float64], num_groups: int) -> pa.Array:
@@ -96,7 +107,7 @@ def _encode(digits: Words, first: int, flags: Words, seen: NDArray[np.bool_]) ->
     while start < used - 1 and not digits[:, start].any():
         start += 1
     out = np.empty((len(digits), used - start + 1), np.int64)
-    out[:, 0] = flags * _HEADER + first + start
+    out[:, 0] = flags * EXACT_HEADER + first + start
     out[:, 1:] = digits[:, start:used]
     lengths = np.where(seen, out.shape[1], 0)
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
@@ -117,8 +128,8 @@ def _decode(states: pa.Array, groups: Words, num_groups: int) -> tuple[Words, in
         return np.zeros((num_groups, 3), np.int64), 0, flags, seen
     words = states.values.to_numpy(zero_copy_only=False)
     headers = words[starts]
-    np.bitwise_or.at(flags, groups, headers // _HEADER)
-    firsts, counts = headers % _HEADER, lengths - 1
+    np.bitwise_or.at(flags, groups, headers // EXACT_HEADER)
+    firsts, counts = headers % EXACT_HEADER, lengths - 1
     first, last = int(firsts.min()), int((firsts + counts).max())
     width = last - first + 3
     digits = np.zeros(num_groups * width, np.int64)
