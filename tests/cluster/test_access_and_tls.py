@@ -14,10 +14,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, urlsplit
 
 import httpx
+import pinotdb
 import pyarrow as pa
 import pytest
+import sqlalchemy as sa
 from live_cluster import LiveCluster, wait_until
 
 from pinotpy.client.controller import ControllerClient
@@ -272,6 +275,34 @@ def test_uploads_need_write_and_tables_need_admin(secured: Secured) -> None:
     )
     secured.controller(secured.ops).delete_segment("rides", "rides_9")
     wait_until(lambda: secured.query("SELECT COUNT(*) FROM rides", secured.ops)["aggregationResults"][0]["value"] == str(2 * ROWS), 15, "it is gone again")
+
+
+# --- clients of Apache Pinot ---------------------------------------------------------------------------------------
+
+
+def test_pinotdb_logs_in_with_a_password_or_a_token(secured: Secured) -> None:
+    broker = urlsplit(secured.cluster.broker_url)
+    token = {"extra_request_headers": f"Authorization=Bearer {secured.dashboard.auth}"}
+    for shown in ({"username": "alice", "password": "correct horse"}, token):
+        with secured.http() as session:
+            cursor = pinotdb.connect(host=broker.hostname, port=broker.port, scheme="https", session=session, **shown).cursor()
+            cursor.execute("SELECT COUNT(*), SUM(fare) FROM rides")
+            assert cursor.fetchall() == [[2 * ROWS, float(SUM)]]
+            with pytest.raises(pinotdb.DatabaseError, match="180"):
+                cursor.execute("SELECT COUNT(*) FROM wages")
+
+
+def test_sqlalchemy_logs_in_at_the_broker_and_the_controller(secured: Secured, monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"):
+        monkeypatch.setenv(variable, str(secured.ca))
+    broker, controller = urlsplit(secured.cluster.broker_url).netloc, secured.cluster.controller_url
+    engine = sa.create_engine(f"pinot+https://alice:{quote('correct horse')}@{broker}/query/sql?controller={controller}/")
+    with engine.connect() as connection:
+        assert connection.execute(sa.text("SELECT SUM(fare) FROM rides")).scalar() == SUM
+        found = sa.inspect(connection)
+        assert found.get_table_names() == ["rides"]  # wages are not alice's
+        assert [column["name"] for column in found.get_columns("rides")] == ["city", "fare"]
+    engine.dispose()
 
 
 # --- between daemons -----------------------------------------------------------------------------------------------
