@@ -100,6 +100,7 @@ SQL_RULES: dict[str, Rule] = {
         and row_lists(theirs) != row_lists(ours)
         and _cells(theirs, ours, lambda a, b: a == b or (re.match(r"\d{6}-", a) is not None and re.fullmatch(r"-?\d+", b) is not None))
     ),
+    "rounding": lambda text, theirs, ours: _ROUND.search(text) is not None and not codes(theirs) and _only_rounding_differs(theirs, ours),
     "host-name": lambda text, theirs, ours: "$hostName" in text and not codes(theirs) and not codes(ours),
     "rows-not-shown": lambda text, theirs, ours: (
         "ORDER BY" in text and not codes(theirs) and codes(ours) == [200] and ours["numServersQueried"] > 1 and "on some records" in _faults(ours)
@@ -146,6 +147,7 @@ SQL_RULES: dict[str, Rule] = {
     "groups-limit": lambda text, theirs, ours: "numGroupsLimit" in text and bool(ours.get("numGroupsLimitReached")),
     **COMMON_RULES,
 }
+_ROUND = re.compile(r"\bROUND *\(.*, *-?[0-9]+ *\)", re.IGNORECASE)
 _RULES = {"pql": PQL_RULES, "sql": SQL_RULES}
 
 
@@ -163,6 +165,27 @@ def _only_counters_differ(word: str, text: str, theirs: dict[str, Any], ours: di
 
 def _scanned_nothing(theirs: dict[str, Any]) -> bool:
     return not codes(theirs) and theirs.get("numDocsScanned") == 0
+
+
+def _only_rounding_differs(theirs: dict[str, Any], ours: dict[str, Any]) -> bool:
+    """Columns of ROUND(x, n) are LONG multiples of n there, decimals here; all others are as recorded."""
+    if codes(ours):
+        return False
+    left, right = theirs["resultTable"], ours["resultTable"]
+    names = left["dataSchema"]["columnNames"]
+    rounded = [name.startswith("round(") and name.endswith("')") for name in names]
+    types = list(zip(left["dataSchema"]["columnDataTypes"], right["dataSchema"]["columnDataTypes"], strict=True))
+    if names != right["dataSchema"]["columnNames"] or len(left["rows"]) != len(right["rows"]):
+        return False
+    for is_rounded, (theirs_type, ours_type) in zip(rounded, types, strict=True):
+        if theirs_type != ours_type and not (is_rounded and (theirs_type, ours_type) == ("LONG", "DOUBLE")):
+            return False
+    for a, b in zip(left["rows"], right["rows"], strict=True):
+        for i, (x, y) in enumerate(zip(a, b, strict=True)):
+            digits = int(names[i].rpartition(",'")[2][:-2]) if rounded[i] else 0
+            if not same(x, y) and not (rounded[i] and math.isfinite(y) and abs(x - y) <= max(abs(digits), 1)):
+                return False
+    return any(rounded)
 
 
 def _cells(theirs: dict[str, Any], ours: dict[str, Any], agree: Callable[[Any, Any], bool]) -> bool:

@@ -12,11 +12,12 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 
 from pinotpy.config.schema import Schema
-from pinotpy.pql.ast import Dialect, Statement
+from pinotpy.pql.ast import Dialect, Expression, Statement
 from pinotpy.pql.shape import Shape, shape_of
 from pinotpy.query.context import LiteralValue, QueryContext, QueryOptions
 from pinotpy.query.context_codec import encode_context
 from pinotpy.query.literals import blank
+from pinotpy.query.rewrite.constants import calls_constants
 from pinotpy.query.short_answers import ShortAnswer, short_answer_of
 from pinotpy.query.templates import Template, make_template
 
@@ -100,6 +101,12 @@ class Asked:
     literals: list[LiteralValue] | None = None
 
 
+def _conditions(statement: Statement) -> list[Expression]:
+    """Where literals of a filter come from: WHERE, and FILTER within anything that is selected or sorted by."""
+    found = [*(item.expression for item in statement.select), *(item.expression for item in statement.order_by)]
+    return found if statement.where is None else [*found, statement.where]
+
+
 @dataclass(slots=True)
 class _Known:
     """A shape. fixed: which literals belong to a template's key; None: not found out yet."""
@@ -159,6 +166,8 @@ class TemplateCache:
             self._shapes.move_to_end(asked.key)
         known.num_seen += 1
         written = asked.shape.literals
+        # What a function of constants gives stands where its constants stood.
+        known.is_hopeless = known.is_hopeless or any(calls_constants(expression) for expression in _conditions(plan.statement))
         if known.is_hopeless or known.num_seen < SEEN_MIN or not self._is_asked_again(known, written):
             return
         assert plan.context is not None

@@ -17,6 +17,8 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Union
 
+from pinotpy.data_types import DataType
+
 
 class Dialect(StrEnum):
     """Which grammar a text was written in; also which response writer answers it."""
@@ -47,12 +49,14 @@ class Identifier:
 @dataclass(frozen=True, slots=True)
 class Literal:
     """A constant. `value` is int, Decimal or float, str, bool or None; `text` is how the dialect prints it (Java number
-    text in PQL: `5.` is 5.0, 0.000001 is 1.0E-6), without quotes. `is_string` tells '5' from 5."""
+    text in PQL: `5.` is 5.0, 0.000001 is 1.0E-6), without quotes. `is_string` tells '5' from 5. `data_type` is set where a computed
+    constant has another type than such a value written out: LONG for 1 + 1, BYTES for hexToBytes('ff')."""
 
     value: int | float | Decimal | str | bool | None
     text: str
     is_string: bool = False
     position: Position = field(default=_NOWHERE, compare=False, repr=False)
+    data_type: DataType | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,8 +41,8 @@ def integer_literal(value: int, position: Position) -> Literal:
 
 
 def double_literal(value: float, position: Position) -> Literal:
-    """A number that went through a double, as every number with a point does in PQL."""
-    return Literal(value, java_double_text(value), False, position)
+    """A number that went through a double, as every number with a point does in PQL. NaN is one object, so that it equals itself."""
+    return Literal(math.nan if math.isnan(value) else value, java_double_text(value), False, position)
 
 
 def decimal_literal(text: str, position: Position) -> Literal:

@@ -25,7 +25,7 @@ from pinotpy.kernels import arithmetic, choice, conversions
 from pinotpy.pql.ast import Call, Dialect, Expression, Identifier, Literal
 from pinotpy.query.context import QueryContext
 from pinotpy.query.lanes import ALWAYS, NEVER, Kind, Lane, Lanes, Probe, Target, Unsupported
-from pinotpy.query.result_types import CONDITIONS, columns_in, is_constant, literal_type, types_of
+from pinotpy.query.result_types import CONDITIONS, columns_in, is_constant, type_of_literal, types_of
 
 _FIXED: Final = (DataType.INT, DataType.LONG, DataType.FLOAT, DataType.DOUBLE, DataType.BOOLEAN, DataType.TIMESTAMP)
 _LONGS: Final = (DataType.INT, DataType.LONG, DataType.BOOLEAN, DataType.TIMESTAMP)
@@ -58,10 +58,10 @@ class BlockCompiler:
             value = expression.value
             if value is None:
                 return Lane(Kind.FLAGS, None, nulls=ALWAYS)
-            if expression.is_string:
+            if expression.is_string and expression.data_type is None:
                 return Lane(Kind.LONG, DataType.STRING, constant=expression.text)
-            data_type = literal_type(value)
-            if data_type not in _FIXED or isinstance(value, str):
+            data_type = type_of_literal(expression)
+            if data_type not in (DataType.INT, DataType.LONG, DataType.DOUBLE, DataType.BOOLEAN) or isinstance(value, str):
                 raise Unsupported
             if data_type is DataType.DOUBLE:
                 return Lane(Kind.DOUBLE, data_type, constant=float(value))

@@ -74,7 +74,7 @@ def compile_query(
 
 
 def compile_without_table(statement: Statement, options: QueryOptions) -> QueryContext:
-    """Compile a statement without FROM: its select list must be literals.
+    """Compile a statement without FROM: its select list must be constants, or functions of constants.
 
     Raises:
         InvalidQueryError: (700) a column or aggregation without a table.

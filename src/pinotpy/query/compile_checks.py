@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from pinotpy.errors import InvalidQueryError
+from pinotpy.pql.ast import Call, Dialect
 from pinotpy.query.context import AggregationRef, And, ExpressionPredicate, Filter, Not, Or, Predicate, QueryContext, QueryKind
+from pinotpy.query.post_aggregation import type_of_groups
 from pinotpy.query.result_types import ExpressionTypes, types_of
 
 # Every different key takes a register of the kernels, and the number of the group one more (kernels/abi.NUM_REGISTERS, which
@@ -24,6 +26,10 @@ def check_expressions(context: QueryContext) -> None:
     if context.kind in (QueryKind.SELECTION, QueryKind.DISTINCT):
         expressions += [column.expression for column in context.output if not isinstance(column.expression, AggregationRef)]
         expressions += [by.expression for by in context.order_by if not isinstance(by.expression, AggregationRef)]
+    elif context.dialect is Dialect.SQL:
+        for over_groups in [*(column.expression for column in context.output), *(by.expression for by in context.order_by)]:
+            if isinstance(over_groups, Call) and over_groups not in context.group_by:
+                type_of_groups(over_groups, context)
     for expression in expressions:
         types.of(expression)
     conditions = [context.filter, *(aggregation.filter for aggregation in context.aggregations)]

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
+from pinotpy.clock import SystemClock
 from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError, QueryExecutionError
 from pinotpy.pql.aggregation_names import is_aggregation
@@ -21,9 +22,11 @@ from pinotpy.query.compile_columns import ColumnResolver
 from pinotpy.query.compile_filter import FilterCompiler, parse_error, position_text
 from pinotpy.query.context import AggregationRef, Filter, OrderBy, OutputColumn, QueryContext, QueryKind, QueryOptions
 from pinotpy.query.rewrite.aggregations import rewrite_aggregations
-from pinotpy.query.rewrite.fold import fold_constants
+from pinotpy.query.rewrite.constants import fold_functions
+from pinotpy.query.rewrite.pin_time import at_moment
 
 DEFAULT_ROWS: Final = 10
+_clock: Final = SystemClock()
 
 
 class SqlCompiler:
@@ -75,7 +78,7 @@ class SqlCompiler:
 
     def _prepared(self, expression: Expression) -> Expression:
         """Constants folded, known names in the schema's spelling, aggregations rewritten; unknown names are left for `resolve`."""
-        return rewrite_aggregations(fold_constants(self._spelled(expression)), self._resolver.is_multi_value)
+        return rewrite_aggregations(fold_functions(self._spelled(expression)), self._resolver.is_multi_value)
 
     def _spelled(self, expression: Expression) -> Expression:
         if isinstance(expression, Identifier):
@@ -233,7 +236,7 @@ class SqlCompiler:
         inner = next(aggregations_in(where), None)
         if inner is not None:
             raise QueryExecutionError(f"Unsupported function: {inner.name} in WHERE: conditions on aggregations go to HAVING{position_text(inner.position)}")
-        return self._filters.compile(self._resolver.resolve(where))
+        return self._filters.compile(fold_functions(self._resolver.resolve(where)))
 
     def _sort_key(self, expression: Expression | AggregationRef, item: OrderItem) -> OrderBy:
         return OrderBy(expression, item.ascending, item.nulls_last)
@@ -270,12 +273,13 @@ class SqlCompiler:
 
 
 def compile_constants(statement: Statement, options: QueryOptions, *, null_handling: bool) -> QueryContext | None:
-    """The context of a select list of literals (SELECT 1, 2 + 3), which needs no table; None for any other statement."""
+    """The context of a select list of constants (SELECT 1, upper('a'), now()), which needs no table; None for any other statement."""
     if statement.dialect is not Dialect.SQL or statement.distinct or statement.group_by:
         return None
-    items = [(fold_constants(item.expression), item.alias) for item in statement.select]
     output = []
-    for expression, alias in items:
+    now_ms = _clock.now_ms()  # one moment for all of them
+    for item in statement.select:
+        expression, alias = fold_functions(at_moment(item.expression, now_ms)), item.alias
         if not isinstance(expression, Literal):
             return None
         output.append(OutputColumn(print_literal(expression) if alias is None else alias, expression))

@@ -10,6 +10,7 @@ neither side recurses, however deep they nest. Positions are not sent. A literal
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import fields
 from decimal import Decimal, InvalidOperation
@@ -123,7 +124,7 @@ def _expression_out(expression: Expression | AggregationRef) -> list[list[Any]]:
         if isinstance(node, Identifier):
             flat.append(["i", node.name])
         elif isinstance(node, Literal):
-            flat.append(["l", write_value(node.value), node.text, node.is_string])
+            flat.append(["l", write_value(node.value), node.text, node.is_string, *([] if node.data_type is None else [node.data_type.value])])
         elif isinstance(node, Star):
             flat.append(["*"])
         elif isinstance(node, AggregationRef):
@@ -246,7 +247,7 @@ def _decimal(text: str) -> Decimal:
 
 _VALUES: Final[dict[str, Callable[[str], Any]]] = {
     "i": int,
-    "f": float,
+    "f": lambda text: math.nan if text == "nan" else float(text),  # NaN is one object, so that it equals itself
     "d": _decimal,
     "s": str,
     "x": bytes.fromhex,
@@ -296,8 +297,10 @@ def _expression_in(raw: Any) -> Expression | AggregationRef:
             (name,) = rest
             stack.append(Identifier(_of(str, name)))
         elif tag == "l":
-            value, text, is_string = rest
-            stack.append(Literal(read_value(value), _of(str, text), _of(bool, is_string)))
+            value, text, is_string, *typed = rest
+            data_type = DataType(typed.pop()) if typed else None
+            () = typed
+            stack.append(Literal(read_value(value), _of(str, text), _of(bool, is_string), data_type=data_type))
         elif tag == "*":
             () = rest
             stack.append(Star())

@@ -18,7 +18,7 @@ from pinotpy.functions.scalar.spec import Operand, ScalarFunction, bind, familie
 from pinotpy.functions.spec import NUMBERS, AggregateFunction, Argument, functions
 from pinotpy.pql.ast import Call, Dialect, Expression, Identifier, Literal
 from pinotpy.pql.parser import parse_pql, parse_sql
-from pinotpy.query.result_types import literal_type
+from pinotpy.query.result_types import type_of_literal
 
 DEFAULT_FILE: Final = Path("docs/generated/functions.md")
 _HEAD: Final = """# Functions
@@ -188,7 +188,7 @@ def _operand(expression: Expression) -> Operand:
         data_type, value = EXAMPLE_ROW[expression.name]
         return Operand(data_type, not isinstance(value, list))
     if isinstance(expression, Literal):
-        return Operand(literal_type(expression.value), True, expression)
+        return Operand(type_of_literal(expression), True, expression)
     assert isinstance(expression, Call)
     bound = bind(expression.name, tuple([_operand(argument) for argument in expression.args]), Dialect.SQL)
     return Operand(bound.data_type, bound.single_value)

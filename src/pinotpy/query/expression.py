@@ -31,8 +31,6 @@ from pinotpy.query.compile_filter import FilterCompiler
 from pinotpy.query.context import And, ColumnRef, Constant, ExpressionPredicate, Filter, Not, Or, Predicate, QueryContext
 from pinotpy.query.predicate import FixedMembers, FixedRange, Leg, Nothing, NullTest, TextTest, VarMembers, VarRange, typed_leg
 from pinotpy.query.result_types import CONDITIONS, PREDICATES, types_of
-from pinotpy.query.values import Docs, logical_values, nulls_at, values_at
-from pinotpy.segment.data_source import Column, Segment
 
 Read = Callable[[str], pa.Array]
 Nulls = Callable[[str], "NDArray[np.bool_] | None"]
@@ -148,22 +146,6 @@ def _without_null(values: pa.Array) -> pa.Array:
     return pc.fill_null(values, pa.scalar(nothing, pa.int8()).cast(values.type) if nothing == 0 else pa.scalar(nothing, values.type))
 
 
-def segment_rows(context: QueryContext, segment: Segment, docs: Docs) -> Rows:
-    """The docs of a segment as rows."""
-
-    def read(name: str) -> pa.Array:
-        return values_at(segment.column(name), docs, null_handling=context.null_handling)
-
-    return Rows(context, len(docs), read, lambda name: nulls_at(segment.column(name), docs))
-
-
-def dictionary_rows(context: QueryContext, column: Column, first: int, end: int) -> Rows:
-    """The values [first, end) of a column's dictionary as rows, none of them null: expressions over this column alone are
-    computed once a distinct value."""
-    assert column.dictionary is not None, f"column '{column.name}' is raw"
-    return value_rows(context, logical_values(column.dictionary.arrow()[first:end], column.data_type))
-
-
 def value_rows(context: QueryContext, values: pa.Array) -> Rows:
     """Distinct values of the only column that an expression reads as rows, none of them null."""
     return Rows(context, len(values), lambda name: values, lambda name: None)
@@ -179,9 +161,15 @@ def condition_mask(condition: Predicate | ExpressionPredicate, rows: Rows, *, ne
 
 def literal_scalar(literal: Literal) -> pa.Scalar:
     """A constant in the Arrow form of its type."""
-    value = literal.value
+    value, data_type = literal.value, literal.data_type
     if value is None:
         return pa.scalar(None, pa.string())
+    if data_type is DataType.BYTES:
+        return pa.scalar(bytes.fromhex(literal.text), pa.binary())
+    if data_type is DataType.BIG_DECIMAL:
+        return pa.scalar(encode_decimal(Decimal(literal.text)), pa.binary())
+    if data_type is not None:
+        return pa.scalar(value, data_type.arrow)
     if isinstance(value, bool):
         return pa.scalar(value)
     if isinstance(value, (float, Decimal)):

@@ -1,36 +1,47 @@
-"""Expressions and conditions over finished groups: HAVING, ORDER BY and selected expressions such as SUM(a)/COUNT(*).
+"""Expressions and conditions over finished groups: HAVING, ORDER BY and selected expressions such as ROUND(SUM(a) / COUNT(*), 2).
 
-Evaluated once per answer over whole columns, with Arrow's three-valued logic; a condition that is unknown is not true.
+Evaluated once per answer over whole columns: aggregations and group keys stand as columns of one small table, over which scalar
+functions and conditions mean what they mean over rows. Null is null in both null modes: only aggregates of nothing and CASE
+without ELSE give one. A condition that is unknown is not true.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError
 from pinotpy.functions.patterns import like_pattern, regexp_pattern
-from pinotpy.pql.ast import Call, Expression, Literal
-from pinotpy.query.context import AggregationRef, And, Comparison, Constant, ExpressionPredicate, Filter, Not, Or, Predicate
+from pinotpy.functions.spec import aggregation_function
+from pinotpy.pql.ast import Call, Expression, Identifier, Literal
+from pinotpy.query.context import (
+    Aggregation,
+    AggregationRef,
+    And,
+    ColumnRef,
+    Comparison,
+    Constant,
+    ExpressionPredicate,
+    Filter,
+    Not,
+    Or,
+    Predicate,
+    QueryContext,
+)
+from pinotpy.query.expression import Rows
 from pinotpy.query.predicate import as_double
-from pinotpy.query.result_types import ARITHMETIC, COMPARISONS
+from pinotpy.query.reduced import ResultType
+from pinotpy.query.result_types import argument_of, result_type, types_of
 
-# Names that the rewriting of SUM(a + 1) and its kin uses.
-_ALIASES = {"add": "plus", "sub": "minus", "mult": "times", "div": "divide"}
-_COMPARE = {
-    "equals": pc.equal,
-    "not_equals": pc.not_equal,
-    "greater_than": pc.greater,
-    "greater_than_or_equal": pc.greater_equal,
-    "less_than": pc.less,
-    "less_than_or_equal": pc.less_equal,
-}
+# Their values have no type of their own in the reference: an answer names them OBJECT (sql-live §3).
+_UNTYPED: Final = frozenset({"case", "cast", "coalesce", "nullif"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +49,7 @@ class Groups:
     """Finished groups: key columns by expression, aggregation values by index, all `num_rows` long; `ranks`: by index what
     PQL orders groups by."""
 
+    context: QueryContext
     keys: Mapping[Expression, pa.Array]
     values: tuple[pa.Array, ...]
     num_rows: int
@@ -45,32 +57,66 @@ class Groups:
 
 
 def evaluate(expression: Expression | AggregationRef, groups: Groups) -> pa.Array:
-    """The values of an expression over the groups. Arithmetic is done in doubles (sql-live §3)."""
+    """The values of an expression over the groups, in the Arrow form of `type_of_groups`; null where it has none."""
     match expression:
         case AggregationRef(index=index) | Call(name="$agg", args=(Literal(value=int(index)),)):
             return groups.values[index]
         case _ if expression in groups.keys:
             return groups.keys[expression]
-        case Literal(value=value):
-            return pa.array([_plain(value)] * groups.num_rows) if value is not None else pa.nulls(groups.num_rows)
-        case Call(name=name, args=(left, right)) if _ALIASES.get(name, name) in ARITHMETIC:
-            return _arithmetic(_ALIASES.get(name, name), evaluate(left, groups), evaluate(right, groups))
-        case Call(name=name, args=(left, right)) if name in COMPARISONS:
-            return _COMPARE[name](*_comparable(evaluate(left, groups), evaluate(right, groups)))
-        case Call(name="and", args=args):
-            return _fold(pc.and_kleene, [evaluate(arg, groups) for arg in args])
-        case Call(name="or", args=args):
-            return _fold(pc.or_kleene, [evaluate(arg, groups) for arg in args])
-        case Call(name="not", args=(arg,)):
-            return pc.invert(evaluate(arg, groups))
-        case Call(name="is_null", args=(arg,)):
-            return pc.is_null(evaluate(arg, groups))
-        case Call(name="is_not_null", args=(arg,)):
-            return pc.is_valid(evaluate(arg, groups))
-        case Call(name=name):
-            raise InvalidQueryError(f"unsupported function over aggregations: '{name}'; use + - * / %, comparisons, AND, OR, NOT", function=name)
+        case _:
+            columns = {f"$agg{i}": values for i, values in enumerate(groups.values)}
+            columns |= {f"$key{groups.context.group_by.index(key)}": values for key, values in groups.keys.items()}
+            rows = Rows(_as_rows(groups.context), groups.num_rows, columns.__getitem__, lambda name: _nulls(columns[name]))
+            return rows.evaluate(_over_columns(expression, groups.context))
+
+
+def type_of_groups(expression: Expression | AggregationRef, context: QueryContext) -> ResultType:
+    """The type of an expression over aggregations and keys.
+
+    Raises: InvalidQueryError for functions that do not exist or do not take their arguments, and columns that are not grouped.
+    """
+    match expression:
+        case AggregationRef(index=index) | Call(name="$agg", args=(Literal(value=int(index)),)):
+            return type_of_aggregation(context, context.aggregations[index])
+        case Identifier() | Call() if expression in context.group_by:
+            return ResultType(result_type(expression, context).data_type)  # a multi-value group expression shows one value a group
+        case _:
+            found = types_of(_as_rows(context)).of(_over_columns(expression, context))
+            return replace(found, shown_as="OBJECT") if isinstance(expression, Call) and expression.name in _UNTYPED else found
+
+
+def type_of_aggregation(context: QueryContext, aggregation: Aggregation) -> ResultType:
+    """The type of an aggregation's value."""
+    found = aggregation_function(aggregation.function, aggregation.args).result_of(argument_of(aggregation.args, types_of(context)))
+    return ResultType(found.data_type, found.single_value)
+
+
+def _as_rows(context: QueryContext) -> QueryContext:
+    """The query as if aggregations and keys were its columns."""
+    keys = [ColumnRef(f"$key{i}", result_type(key, context).data_type or DataType.STRING) for i, key in enumerate(context.group_by)]
+    values = []
+    for index, aggregation in enumerate(context.aggregations):
+        found = type_of_aggregation(context, aggregation)
+        values.append(ColumnRef(f"$agg{index}", found.data_type or DataType.STRING, found.single_value))
+    return replace(context, columns=(*keys, *values), null_handling=True)
+
+
+def _over_columns(expression: Expression | AggregationRef, context: QueryContext) -> Expression:
+    match expression:
+        case AggregationRef(index=index) | Call(name="$agg", args=(Literal(value=int(index)),)):
+            return Identifier(f"$agg{index}")
+        case _ if expression in context.group_by:
+            return Identifier(f"$key{context.group_by.index(expression)}", expression.position)
+        case Call():
+            return replace(expression, args=tuple([_over_columns(arg, context) for arg in expression.args]))
+        case Literal():
+            return expression
         case _:
             raise InvalidQueryError(f"'{expression}' is neither grouped nor an aggregation")
+
+
+def _nulls(values: pa.Array) -> np.ndarray[Any, np.dtype[np.bool_]] | None:
+    return np.asarray(values.is_null().to_numpy(zero_copy_only=False), np.bool_) if values.null_count else None
 
 
 def select_groups(condition: Filter, groups: Groups) -> np.ndarray[Any, np.dtype[np.bool_]]:
@@ -161,27 +207,6 @@ def _comparable(left: pa.Array, right: pa.Array) -> tuple[pa.Array, pa.Array]:
 
 def _is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
-
-
-def _arithmetic(name: str, left: pa.Array, right: pa.Array) -> pa.Array:
-    valid = pc.and_(left.is_valid(), right.is_valid())
-    try:
-        a, b = (pc.fill_null(side.cast(pa.float64(), safe=False), 0.0).to_numpy(zero_copy_only=False) for side in (left, right))
-    except pa.ArrowException as error:
-        raise InvalidQueryError(f"cannot compute with {left.type} and {right.type}: {error}") from error
-    with np.errstate(all="ignore"):
-        match name:
-            case "plus":
-                out = a + b
-            case "minus":
-                out = a - b
-            case "times":
-                out = a * b
-            case "divide":
-                out = a / b
-            case _:
-                out = np.fmod(a, b)
-    return pa.array(out, mask=~np.asarray(valid.to_numpy(zero_copy_only=False), np.bool_))
 
 
 def _fold(operation: Any, parts: list[pa.Array]) -> pa.Array:

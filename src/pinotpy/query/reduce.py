@@ -6,24 +6,21 @@ first); groups that tie at the cut are chosen by their keys, so that the answer 
 
 from __future__ import annotations
 
-from decimal import Decimal
-
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType
-from pinotpy.decimals import encode_decimal
 from pinotpy.errors import InvalidQueryError
 from pinotpy.functions.spec import aggregation_function
-from pinotpy.pql.ast import Call, Dialect, Expression, Identifier, Literal
+from pinotpy.pql.ast import Dialect
 from pinotpy.pql.printer import print_expression
-from pinotpy.query.context import Aggregation, AggregationRef, OutputColumn, QueryContext, QueryKind
+from pinotpy.query.context import AggregationRef, OutputColumn, QueryContext, QueryKind
 from pinotpy.query.ordering import SortKey, order_indices
 from pinotpy.query.partial import PartialResult
-from pinotpy.query.post_aggregation import Groups, evaluate, select_groups
+from pinotpy.query.post_aggregation import Groups, evaluate, select_groups, type_of_aggregation, type_of_groups
 from pinotpy.query.reduced import GroupList, ReducedResult, ResultColumn, ResultType
-from pinotpy.query.result_types import argument_of, literal_type, result_type, types_of
+from pinotpy.query.result_types import argument_of, result_type, types_of
 
 SMALLEST_FIRST = frozenset({"min", "minmv"})
 
@@ -41,15 +38,8 @@ def reduce_partials(context: QueryContext, partial: PartialResult) -> ReducedRes
 
 def constant_row(context: QueryContext) -> ReducedResult:
     """The answer to a select list of literals: one row, no server asked."""
-    columns = []
-    for column in context.output:
-        assert isinstance(column.expression, Literal)
-        kind = ResultType(literal_type(column.expression.value))
-        if kind.data_type is DataType.BIG_DECIMAL:
-            values = pa.array([encode_decimal(Decimal(str(column.expression.value)))], pa.binary())
-        else:
-            values = evaluate(column.expression, Groups({}, (), 1))
-        columns.append(ResultColumn(column.name, kind, values.cast(kind.data_type.arrow) if kind.data_type is not None else values))
+    groups = Groups(context, {}, (), 1)
+    columns = [ResultColumn(c.name, type_of_groups(c.expression, context), evaluate(c.expression, groups)) for c in context.output]
     return ReducedResult(context.kind, tuple(ResultColumn(c.name, c.type, c.values.slice(context.offset, context.limit)) for c in columns))
 
 
@@ -86,7 +76,7 @@ def _empty(kind: ResultType) -> pa.Array:
 def _aggregation(context: QueryContext, rows: pa.Table | None) -> ReducedResult:
     """One row, also when nothing matched (SQL's LIMIT 0 leaves none)."""
     values, _ = _finished(context, rows)
-    groups = Groups({}, tuple(values), 1)
+    groups = Groups(context, {}, tuple(values), 1)
     kept = 0 if context.dialect is Dialect.SQL and context.limit == 0 else 1
     if context.having is not None and context.dialect is Dialect.SQL:
         kept = min(kept, int(select_groups(context.having, groups)[0]))
@@ -109,34 +99,9 @@ def _finished(context: QueryContext, rows: pa.Table | None) -> tuple[list[pa.Arr
 
 def _output(context: QueryContext, column: OutputColumn, groups: Groups, rows: slice | NDArray[np.int64] | pa.Array) -> ResultColumn:
     values = evaluate(column.expression, groups)
-    kind = _output_type(context, column.expression, values)
-    if isinstance(column.expression, Literal) and isinstance(column.expression.value, int) and kind.data_type is DataType.BIG_DECIMAL:
-        exact = encode_decimal(Decimal(column.expression.value))  # arithmetic takes it as a double
-        values = pa.repeat(pa.scalar(exact, pa.binary()), len(values))
+    kind = type_of_groups(column.expression, context)
     taken = values[rows] if isinstance(rows, slice) else values.take(rows if isinstance(rows, pa.Array) else pa.array(rows))
     return ResultColumn(column.name, kind, taken)
-
-
-def type_of_aggregation(context: QueryContext, aggregation: Aggregation) -> ResultType:
-    """The type of an aggregation's value."""
-    found = aggregation_function(aggregation.function, aggregation.args).result_of(argument_of(aggregation.args, types_of(context)))
-    return ResultType(found.data_type, found.single_value)
-
-
-def _output_type(context: QueryContext, expression: Expression | AggregationRef, values: pa.Array) -> ResultType:
-    match expression:
-        case AggregationRef(index=index) | Call(name="$agg", args=(Literal(value=int(index)),)):
-            return type_of_aggregation(context, context.aggregations[index])
-        case Identifier() | Call() if expression in context.group_by:
-            return ResultType(result_type(expression, context).data_type)  # a multi-value group expression shows one value a group
-        case Call(name="case" | "cast"):
-            return ResultType(None, unknown_name="OBJECT")
-        case Call() if pa.types.is_boolean(values.type):
-            return ResultType(DataType.BOOLEAN)
-        case Call():  # arithmetic over aggregations and keys
-            return ResultType(DataType.DOUBLE)
-        case _:
-            return result_type(expression, context)
 
 
 # --- groups --------------------------------------------------------------------------------------------------------
@@ -147,7 +112,7 @@ def _group_by(context: QueryContext, rows: pa.Table | None) -> ReducedResult:
         return _no_groups(context)
     keys = {expression: _in_one(rows.column(f"k{i}")) for i, expression in enumerate(context.group_by)}
     values, ranks = _finished(context, rows)
-    groups = Groups(keys, tuple(values), rows.num_rows, tuple(ranks))
+    groups = Groups(context, keys, tuple(values), rows.num_rows, tuple(ranks))
     if context.having is not None:
         groups = _take(groups, np.flatnonzero(select_groups(context.having, groups)))
     if has_own_lists(context):
@@ -161,7 +126,7 @@ def _group_by(context: QueryContext, rows: pa.Table | None) -> ReducedResult:
 def _no_groups(context: QueryContext) -> ReducedResult:
     keys = {e: _empty(ResultType(result_type(e, context).data_type)) for e in context.group_by}
     values = tuple(_empty(type_of_aggregation(context, a)) for a in context.aggregations)
-    groups = Groups(keys, values, 0)
+    groups = Groups(context, keys, values, 0)
     if has_own_lists(context):
         return ReducedResult(context.kind, (), tuple(_group_list(context, column, groups) for column in context.output))
     if context.dialect is Dialect.PQL:
@@ -178,7 +143,7 @@ def has_own_lists(context: QueryContext) -> bool:
 def _take(groups: Groups, rows: NDArray[np.int64]) -> Groups:
     indices = pa.array(rows)
     values, ranks = (tuple(v.take(indices) for v in columns) for columns in (groups.values, groups.ranks))
-    return Groups({e: v.take(indices) for e, v in groups.keys.items()}, values, len(rows), ranks)
+    return Groups(groups.context, {e: v.take(indices) for e, v in groups.keys.items()}, values, len(rows), ranks)
 
 
 def _ordered(context: QueryContext, groups: Groups) -> NDArray[np.int64]:

@@ -12,17 +12,20 @@ from pinotpy.query.context import QueryKind
 
 @dataclass(frozen=True, slots=True)
 class ResultType:
-    """Type of a result column. `data_type` None is UNKNOWN (a bare null) or, for CASE/CAST over aggregates, OBJECT."""
+    """Type of a result column. `data_type` None is UNKNOWN (a bare null); `shown_as` is what the answer calls it instead: OBJECT
+    for CASE and CAST over aggregates."""
 
     data_type: DataType | None
     single_value: bool = True
-    unknown_name: str = "UNKNOWN"
+    shown_as: str = ""
 
     @property
     def name(self) -> str:
         """As in `columnDataTypes`: INT, STRING_ARRAY, UNKNOWN."""
+        if self.shown_as:
+            return self.shown_as
         if self.data_type is None:
-            return self.unknown_name
+            return "UNKNOWN"
         return self.data_type.value if self.single_value else f"{self.data_type.value}_ARRAY"
 
 

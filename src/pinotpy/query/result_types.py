@@ -45,8 +45,8 @@ class ExpressionTypes:
             case Identifier(name=name):
                 column = self.columns[name]
                 return ResultType(column.data_type, column.single_value)
-            case Literal(value=value):
-                return ResultType(literal_type(value))
+            case Literal():
+                return ResultType(type_of_literal(expression))
             case Star() | AggregationRef():
                 return ResultType(DataType.LONG)
             case Call(name=name) if name in CONDITIONS:
@@ -59,7 +59,7 @@ class ExpressionTypes:
         """The expression as an argument of a function."""
         if isinstance(expression, Literal):
             # Where it stands makes no other function of it: equal calls are bound once.
-            return Operand(literal_type(expression.value), True, replace(expression))
+            return Operand(type_of_literal(expression), True, replace(expression))
         found = self.of(expression)
         if isinstance(expression, Call) and expression.name in CONDITIONS:
             return Operand(DataType.BOOLEAN)
@@ -96,6 +96,11 @@ def columns_by_name(context: QueryContext) -> Mapping[str, ColumnRef]:
 def result_type(expression: Expression | AggregationRef, context: QueryContext) -> ResultType:
     """Type of an expression over the columns of the query."""
     return types_of(context).of(expression)
+
+
+def type_of_literal(literal: Literal) -> DataType | None:
+    """The type of a constant: the one that computing it gave, else that of its value."""
+    return literal_type(literal.value) if literal.data_type is None else literal.data_type
 
 
 def literal_type(value: object) -> DataType | None:

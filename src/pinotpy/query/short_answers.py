@@ -21,7 +21,8 @@ from pinotpy.pql.printer import print_expression
 from pinotpy.query.combine import sort_columns
 from pinotpy.query.context import AggregationRef, QueryContext, QueryKind
 from pinotpy.query.partial import PartialResult
-from pinotpy.query.reduce import SMALLEST_FIRST, has_own_lists, type_of_aggregation
+from pinotpy.query.post_aggregation import type_of_aggregation
+from pinotpy.query.reduce import SMALLEST_FIRST, has_own_lists
 from pinotpy.query.reduced import ResultType
 from pinotpy.query.response import values
 from pinotpy.query.result_types import result_type

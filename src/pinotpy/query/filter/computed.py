@@ -21,10 +21,11 @@ from pinotpy.query.batches import batches
 from pinotpy.query.columns import ColumnMetas
 from pinotpy.query.context import And, Constant, Filter, Not, Or, Predicate, QueryContext
 from pinotpy.query.control import QueryControl
-from pinotpy.query.expression import Rows, condition_mask, dictionary_rows, segment_rows
+from pinotpy.query.expression import Rows, condition_mask
 from pinotpy.query.filter.normal_form import Computed
 from pinotpy.query.on_dictionary import deciding_column
 from pinotpy.query.result_types import columns_in, is_constant
+from pinotpy.query.segment_rows import dictionary_rows, segment_rows
 from pinotpy.segment.data_source import Segment
 
 # A dictionary is computed as a whole if it has at most so many values for each doc asked about.

@@ -25,7 +25,7 @@ from pinotpy.pql.ast import Call, Expression, Identifier, Literal
 from pinotpy.query.batches import batches
 from pinotpy.query.columns import ColumnMetas
 from pinotpy.query.context import Aggregation, ColumnRef, QueryContext
-from pinotpy.query.expression import dictionary_rows, segment_rows, value_rows
+from pinotpy.query.expression import value_rows
 from pinotpy.query.jobs import run_jobs
 from pinotpy.query.narrow import narrow
 from pinotpy.query.on_dictionary import deciding_column
@@ -36,6 +36,7 @@ from pinotpy.query.operators.text_numbers import TextNumbers, is_numbered, numbe
 from pinotpy.query.plan import ScanPlan
 from pinotpy.query.reduced import ResultType
 from pinotpy.query.result_types import columns_in, is_constant, is_strict, result_type
+from pinotpy.query.segment_rows import dictionary_rows, segment_rows
 from pinotpy.query.segment_set import SegmentSet
 from pinotpy.query.values import logical_values, nulls_at, values_at
 from pinotpy.segment.data_source import Dictionary, Segment, Stored

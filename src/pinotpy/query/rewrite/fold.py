@@ -13,6 +13,7 @@ from decimal import Decimal
 from operator import is_not
 from typing import Final, Union
 
+from pinotpy.data_types import INT_MIN, DataType
 from pinotpy.pql.ast import Call, Expression, Literal, Position
 from pinotpy.pql.literals import boolean_literal, double_literal, integer_literal
 
@@ -73,7 +74,8 @@ def _literal(value: Number | None, position: Position) -> Literal | None:
     if value is None:
         return None
     if isinstance(value, int):
-        return integer_literal(value, position)
+        whole = integer_literal(value, position)
+        return replace(whole, data_type=DataType.LONG) if INT_MIN <= value <= -INT_MIN - 1 else whole  # 1 + 1 is LONG, as in the reference
     return double_literal(float(value), position)
 
 

@@ -23,15 +23,7 @@ def pin_time(context: QueryContext, now_ms: int) -> QueryContext:
     """
 
     def pinned(expression: Expression) -> Expression:
-        if not isinstance(expression, Call):
-            return expression
-        name = canonical_function(expression.name)
-        if name == "now" and not expression.args:
-            return integer_literal(now_ms, expression.position)
-        if name == "ago" and len(expression.args) == 1 and isinstance(expression.args[0], Literal):
-            return integer_literal(now_ms - duration_ms(expression.args[0].text), expression.position)
-        args = tuple([pinned(arg) for arg in expression.args])
-        return expression if args == expression.args else replace(expression, args=args)
+        return at_moment(expression, now_ms)
 
     if not reads_clock(context):
         return context
@@ -49,6 +41,19 @@ def pin_time(context: QueryContext, now_ms: int) -> QueryContext:
         aggregations=tuple([replace(a, args=tuple(map(pinned, a.args)), filter=_pinned_filter(a.filter, pinned, compiler)) for a in context.aggregations]),
         order_by=tuple([replace(by, expression=output(by.expression)) for by in context.order_by]),
     )
+
+
+def at_moment(expression: Expression, now_ms: int) -> Expression:
+    """The expression with its calls of now and ago as constants."""
+    if not isinstance(expression, Call):
+        return expression
+    name = canonical_function(expression.name)
+    if name == "now" and not expression.args:
+        return integer_literal(now_ms, expression.position)
+    if name == "ago" and len(expression.args) == 1 and isinstance(expression.args[0], Literal):
+        return integer_literal(now_ms - duration_ms(expression.args[0].text), expression.position)
+    args = tuple([at_moment(arg, now_ms) for arg in expression.args])
+    return expression if args == expression.args else replace(expression, args=args)
 
 
 def reads_clock(context: QueryContext) -> bool:

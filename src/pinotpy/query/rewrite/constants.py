@@ -1,0 +1,105 @@
+"""Calls of scalar functions over constants become constants, computed once by the broker: upper('a'), CAST('12' AS LONG).
+
+What they are named by is their value, as in the reference (sql-live.md §2): bare where nothing but constants is selected, quoted beside
+columns. A TIMESTAMP becomes LONG, JSON text, as there. Arrays, calls with a NULL, user functions and calls of
+the clock (pin_time.py) stay calls.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from pinotpy.data_types import DataType
+from pinotpy.decimals import decode_decimal
+from pinotpy.errors import PinotError
+from pinotpy.functions.scalar.arguments import java_float_text
+from pinotpy.functions.scalar.spec import find_scalar_function
+from pinotpy.pql.aggregation_names import is_aggregation
+from pinotpy.pql.ast import Call, Dialect, Expression, Literal, Position
+from pinotpy.pql.literals import boolean_literal, double_literal, integer_literal, null_literal, string_literal
+from pinotpy.query.compile_filter import parse_error
+from pinotpy.query.context import QueryContext, QueryKind
+from pinotpy.query.expression import Rows
+from pinotpy.query.result_types import PREDICATES, literal_type
+from pinotpy.query.rewrite.fold import fold_constants
+
+_NO_TABLE: Final = QueryContext(Dialect.SQL, QueryKind.SELECTION, "", (), null_handling=True)
+# As in the reference, whose constants have no such types.
+_SHOWN_AS: Final = {DataType.TIMESTAMP: DataType.LONG, DataType.JSON: DataType.STRING}
+
+
+def fold_functions(expression: Expression) -> Expression:
+    """The expression of SQL with its constant parts computed, arithmetic among them.
+
+    Raises:
+        ParseError: (150) a function cannot take these constants.
+    """
+    if not isinstance(expression, Call):
+        return expression
+    args = tuple([arg if type(arg) is Literal else fold_functions(arg) for arg in expression.args])
+    condition = None if expression.filter is None else fold_functions(expression.filter)
+    if condition is not expression.filter or any(new is not old for new, old in zip(args, expression.args, strict=True)):
+        expression = replace(expression, args=args, filter=condition)
+    if expression.filter is not None or not all(isinstance(arg, Literal) for arg in args):
+        return expression
+    folded = fold_constants(expression)
+    return _computed(folded) if isinstance(folded, Call) else folded
+
+
+def calls_constants(expression: Expression) -> bool:
+    """Whether `fold_functions` would compute a function in it: then its constants are not what the text says."""
+    if not isinstance(expression, Call):
+        return False
+    if expression.args and all(isinstance(arg, Literal) for arg in expression.args) and _is_computed(expression):
+        return True
+    return any(calls_constants(arg) for arg in expression.args) or (expression.filter is not None and calls_constants(expression.filter))
+
+
+def _is_computed(call: Call) -> bool:
+    if call.name in PREDICATES:
+        return call.name in ("between", "in", "like") and len(call.args) > 1
+    function = find_scalar_function(call.name)
+    if function is None or function.origin is not None or is_aggregation(call.name):
+        return False
+    return function.constant and function.arguments_min <= len(call.args) <= function.arguments_max
+
+
+def _computed(call: Call) -> Expression:
+    if not _is_computed(call) or any(isinstance(arg, Literal) and arg.value is None for arg in call.args):
+        return call
+    rows = Rows(_NO_TABLE, 1, _no_column, _no_column)
+    try:
+        kind = rows.types.of(call)
+        if not kind.single_value or kind.data_type is None or kind.data_type is DataType.MAP:
+            return call
+        (value,) = rows.evaluate(call).to_pylist()
+    except PinotError as error:
+        raise parse_error(f"Caught exception while invoking method: {call.name}: {error.message}", call.position) from error
+    return _literal(value, _SHOWN_AS.get(kind.data_type, kind.data_type), call.position)
+
+
+def _no_column(name: str) -> None:
+    raise AssertionError(f"a constant reads no column, found '{name}'")
+
+
+def _literal(value: object, data_type: DataType, position: Position) -> Literal:
+    match value:
+        case None:
+            return null_literal(position)
+        case bool():
+            return boolean_literal(value, position)
+        case int():
+            found = integer_literal(value, position)
+        case float():
+            found = double_literal(value, position)
+            if data_type is DataType.FLOAT:
+                found = replace(found, text=java_float_text(value))
+        case bytes() if data_type is DataType.BIG_DECIMAL:
+            exact = decode_decimal(value)
+            return Literal(exact, format(exact, "f"), False, position, data_type)
+        case bytes():
+            return replace(string_literal(value.hex(), position), data_type=data_type)
+        case _:
+            return string_literal(str(value), position)
+    return found if literal_type(value) is data_type else replace(found, data_type=data_type)
