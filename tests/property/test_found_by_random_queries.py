@@ -96,3 +96,61 @@ def test_a_whole_constant_beyond_64_bits_beside_an_aggregation_is_exact(cluster:
     ]
     found = values(cluster.sql("SELECT word, -9223372036854775809, COUNT(*) FROM t GROUP BY word ORDER BY word LIMIT 1"))
     assert found == [["", "-9223372036854775809", 1]]
+
+
+NULLS_SCHEMA = {
+    "schemaName": "n",
+    "dimensionFieldSpecs": [
+        {"name": "id", "dataType": "INT"},
+        {"name": "number", "dataType": "INT"},
+        {"name": "word", "dataType": "STRING"},
+        {"name": "flag", "dataType": "BOOLEAN"},
+        {"name": "price", "dataType": "BIG_DECIMAL"},
+    ],
+}
+# The second segment has no nulls, the first has.
+NULLS_ROWS = [(1, 1, "a", True), (2, None, "a", None), (3, 3, None, False), (4, None, "b", True), (5, 5, "b", False), (6, 6, "c", True)]
+
+
+@pytest.fixture(scope="module")
+def with_nulls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcessCluster]:
+    built = InProcessCluster(tmp_path_factory.mktemp("nulls"))
+    kinds = {"id": pa.int32(), "number": pa.int32(), "word": pa.string(), "flag": pa.bool_()}
+    splits = []
+    for first, end in ((0, 4), (4, 6)):
+        columns = {name: pa.array([row[n] for row in NULLS_ROWS[first:end]], kind) for n, (name, kind) in enumerate(kinds.items())}
+        columns["price"] = pa.nulls(end - first, pa.binary())
+        splits.append([pa.RecordBatch.from_pydict(columns)])
+    built.add_table(Schema.from_json(NULLS_SCHEMA), TableConfig.from_json(CONFIG | {"tableName": "n"}), splits)
+    yield built
+    built.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "plain", "nulls"),
+    [
+        # COALESCE looks at the nulls in both modes; where all are null, plain mode reads the type's default.
+        ("SELECT COALESCE(number, -7) FROM n ORDER BY id", [[1], [-7], [3], [-7], [5], [6]], [[1], [-7], [3], [-7], [5], [6]]),
+        ("SELECT COUNT(*) FROM n WHERE COALESCE(number, 7) = 7", [[2]], [[2]]),
+        ("SELECT SUM(COALESCE(number, 0)) FROM n", [[15.0]], [[15.0]]),
+        ("SELECT COALESCE(word, 'none') AS w, COUNT(*) FROM n GROUP BY w ORDER BY w", [["a", 2], ["b", 2], ["c", 1], ["none", 1]], None),
+        ("SELECT COALESCE(NULLIF(number, 3), NULLIF(id, 2)) FROM n WHERE id < 4 ORDER BY id", [[1], [-(2**31)], [3]], [[1], [None], [3]]),
+        # CASE and NULLIF without a value are 0 and '' where they stand in plain mode, also inside another function.
+        ("SELECT NULLIF(id, 2) + 1 FROM n WHERE id < 4 ORDER BY id", [[2.0], [1.0], [4.0]], [[2.0], [None], [4.0]]),
+        ("SELECT SUM(CASE WHEN id > 4 THEN id END + 1) FROM n", [[17.0]], [[13.0]]),
+        ("SELECT CONCAT(NULLIF(word, 'a'), 'x') FROM n WHERE id IN (1, 4) ORDER BY id", [["x"], ["bx"]], [[None], ["bx"]]),
+        ("SELECT CASE WHEN id > 9 THEN price END FROM n WHERE id = 1", [["0"]], [[None]]),
+        # A fraction is equal to no whole number, also beside another equality.
+        ("SELECT COUNT(*) FROM n WHERE id = 2.5 OR id = 2", [[1]], [[1]]),
+        ("SELECT COUNT(*) FROM n WHERE id = 2 OR id = 3 OR id = 2.5 OR NOT id <> 4", [[3]], [[3]]),
+        # Unknown is not false: its negation is unknown, too.
+        ("SELECT COUNT(*) FROM n WHERE NOT NULL", [[6]], [[0]]),
+        ("SELECT COUNT(*) FROM n WHERE NOT (NULL = 1)", [[6]], [[0]]),
+        # One segment has nulls, the other none: both compute it in the same way.
+        ("SELECT SUM(CAST(number IS DISTINCT FROM NULL AS INT)) FROM n", [[4.0]], [[4.0]]),
+        ("SELECT MAX(CASE WHEN word IS NULL THEN id ELSE NULL END * 2) FROM n", [[6.0]], [[6.0]]),
+    ],
+)
+def test_queries_over_nulls_that_were_wrong_once(with_nulls: InProcessCluster, text: str, plain: list[list[Any]], nulls: list[list[Any]] | None) -> None:
+    assert values(with_nulls.sql(text, query_options="enableNullHandling=false")) == plain
+    assert values(with_nulls.sql(text, query_options="enableNullHandling=true")) == (plain if nulls is None else nulls)

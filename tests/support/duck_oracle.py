@@ -15,11 +15,11 @@ from random_tables import RandomColumn, RandomTable
 
 DUCK_TYPES = {
     "INT": "INTEGER", "LONG": "BIGINT", "FLOAT": "FLOAT", "DOUBLE": "DOUBLE", "STRING": "VARCHAR", "BOOLEAN": "BOOLEAN",
-    "TIMESTAMP": "BIGINT", "BYTES": "BLOB", "BIG_DECIMAL": "DECIMAL(38, 10)",
+    "TIMESTAMP": "BIGINT", "BYTES": "BLOB", "BIG_DECIMAL": "DECIMAL(38, 10)", "JSON": "VARCHAR",
 }  # fmt: skip
-_ARROW = {
+ARROW_TYPES = {
     "INT": pa.int32(), "LONG": pa.int64(), "FLOAT": pa.float32(), "DOUBLE": pa.float64(), "STRING": pa.string(), "BOOLEAN": pa.bool_(),
-    "TIMESTAMP": pa.int64(), "BYTES": pa.binary(), "BIG_DECIMAL": pa.decimal128(38, 10),
+    "TIMESTAMP": pa.int64(), "BYTES": pa.binary(), "BIG_DECIMAL": pa.decimal128(38, 10), "JSON": pa.string(),
 }  # fmt: skip
 
 
@@ -33,7 +33,7 @@ def load(table: RandomTable, *, null_handling: bool) -> duckdb.DuckDBPyConnectio
         if not null_handling:
             default = column.default if column.single_value else [column.default]
             cells = [default if cell is None else cell for cell in cells]
-        kind = _ARROW[column.type]
+        kind = ARROW_TYPES[column.type]
         arrays[column.name] = pa.array(cells, kind if column.single_value else pa.list_(kind))
         # Which rows had no value, whatever the mode: IS NULL reads the null vector in both.
         arrays[f"{column.name}__null"] = pa.array([cell is None for cell in table.cells[column.name]], pa.bool_())
@@ -45,7 +45,7 @@ def load(table: RandomTable, *, null_handling: bool) -> duckdb.DuckDBPyConnectio
 def literal(column: RandomColumn, value: Any) -> str:
     """`value` as a literal of DuckDB, typed as the column."""
     match column.type:
-        case "STRING":
+        case "STRING" | "JSON":
             return "'" + value.replace("'", "''") + "'"
         case "BOOLEAN":
             return "TRUE" if value else "FALSE"

@@ -87,19 +87,19 @@ def _predicate(rng: random.Random, table: RandomTable, dialect: str) -> tuple[st
         pattern = rng.choice(LIKES)
         return f"{name} LIKE '{pattern}'", _duck_predicate(column, lambda x: f"{x} ILIKE '{pattern}' ESCAPE '\\'")
     if choice < 0.6:
-        values = [_probe(rng, column) for _ in range(rng.choice([1, 2, 5]))]
+        values = [probe(rng, column) for _ in range(rng.choice([1, 2, 5]))]
         excluded = rng.random() < 0.4
-        ours = ", ".join(_our_literal(column, v, dialect) for v in values)
+        ours = ", ".join(our_literal(column, v, dialect) for v in values)
         duck = ", ".join(literal(column, v) for v in values)
         return f"{name} {'NOT IN' if excluded else 'IN'} ({ours})", _duck_predicate(column, lambda x: f"{x} IN ({duck})", excluded=excluded)
     if choice < 0.75:
-        low, high = _probe(rng, column), _probe(rng, column)
-        ours = f"{_our_literal(column, low, dialect)} AND {_our_literal(column, high, dialect)}"
+        low, high = probe(rng, column), probe(rng, column)
+        ours = f"{our_literal(column, low, dialect)} AND {our_literal(column, high, dialect)}"
         return f"{name} BETWEEN {ours}", _duck_predicate(column, lambda x: f"{x} BETWEEN {literal(column, low)} AND {literal(column, high)}")
-    operator, value = rng.choice(OPERATORS), _probe(rng, column)
+    operator, value = rng.choice(OPERATORS), probe(rng, column)
     excluded = operator == "<>"
     duck_operator = "=" if excluded else operator
-    ours = f"{name} {operator} {_our_literal(column, value, dialect)}"
+    ours = f"{name} {operator} {our_literal(column, value, dialect)}"
     return ours, _duck_predicate(column, lambda x: f"{x} {duck_operator} {literal(column, value)}", excluded=excluded)
 
 
@@ -109,7 +109,7 @@ def _duck_predicate(column: RandomColumn, condition: Any, *, excluded: bool = Fa
     return f"len(list_filter({column.name}, lambda x: {condition('x')})) {'= 0' if excluded else '> 0'}"
 
 
-def _probe(rng: random.Random, column: RandomColumn) -> Any:
+def probe(rng: random.Random, column: RandomColumn) -> Any:
     """A literal: mostly a value of the column, else one beside it, or the default for null."""
     value = rng.choice(column.pool) if rng.random() < 0.8 else column.default
     if isinstance(value, float) and not math.isfinite(value):
@@ -119,9 +119,9 @@ def _probe(rng: random.Random, column: RandomColumn) -> Any:
     return value
 
 
-def _our_literal(column: RandomColumn, value: Any, dialect: str) -> str:
+def our_literal(column: RandomColumn, value: Any, dialect: str) -> str:
     match column.type:
-        case "STRING":
+        case "STRING" | "JSON":
             return "'" + value.replace("'", "''") + "'"
         case "BOOLEAN":
             return f"'{'true' if value else 'false'}'" if dialect == "pql" else ("true" if value else "false")

@@ -46,7 +46,7 @@ TEXTS = [
 # Defaults for null by type: dimensions, and metrics where they differ (written down from the reference's page).
 DEFAULTS: dict[str, Any] = {
     "INT": -(2**31), "LONG": -(2**63), "FLOAT": float("-inf"), "DOUBLE": float("-inf"), "STRING": "null", "BOOLEAN": False,
-    "TIMESTAMP": 0, "BYTES": b"", "BIG_DECIMAL": Decimal(0),
+    "TIMESTAMP": 0, "BYTES": b"", "BIG_DECIMAL": Decimal(0), "JSON": "null",
 }  # fmt: skip
 METRIC_DEFAULTS: dict[str, Any] = {"INT": 0, "LONG": 0, "FLOAT": 0.0, "DOUBLE": 0.0, "BIG_DECIMAL": Decimal(0), "BYTES": b""}
 
@@ -100,20 +100,20 @@ def random_table(rng: random.Random, *, rows_max: int = 300) -> RandomTable:
     num_rows = rng.choice(
         [0, 1, 7, rng.randint(2, rows_max), rng.randint(2, rows_max), 2048, rng.randint(2000, 5000)] if rng.random() < 0.3 else [rng.randint(1, rows_max)]
     )
-    cells = {c.name: [_cell(rng, c) for _ in range(num_rows)] for c in columns}
+    cells = {c.name: [random_cell(rng, c) for _ in range(num_rows)] for c in columns}
     sortable = [c for c in columns if c.single_value and c.type in ("INT", "LONG", "STRING")]
     if sortable and rng.random() < 0.4:
         by = rng.choice(sortable)
         fill = by.default
-        order = sorted(range(num_rows), key=lambda i: _sort_value(fill if cells[by.name][i] is None else cells[by.name][i]))
+        order = sorted(range(num_rows), key=lambda i: sort_value(fill if cells[by.name][i] is None else cells[by.name][i]))
         cells = {name: [values[i] for i in order] for name, values in cells.items()}
     cuts = tuple(sorted(rng.randint(0, num_rows) for _ in range(rng.choice([0, 0, 1, 2, 5]))))
     cuts = tuple(c for c in dict.fromkeys(cuts) if 0 < c < num_rows)
     null_handling = rng.random() < 0.5
-    return RandomTable(columns, cells, num_rows, cuts, _schema(columns, null_handling), _config(rng, columns), null_handling)
+    return RandomTable(columns, cells, num_rows, cuts, random_schema(columns, null_handling), random_config(rng, columns), null_handling)
 
 
-def _sort_value(value: Any) -> Any:
+def sort_value(value: Any) -> Any:
     return value.encode() if isinstance(value, str) else value
 
 
@@ -122,11 +122,11 @@ def _column(rng: random.Random, number: int) -> RandomColumn:
     metric = data_type in METRIC_DEFAULTS and data_type != "BYTES" and rng.random() < 0.3
     single = metric or rng.random() < 0.75 or data_type in ("BIG_DECIMAL",)
     size = rng.choice([1, 2, 5, 20, 200])
-    pool = [_value(rng, data_type) for _ in range(size)]
+    pool = [random_value(rng, data_type) for _ in range(size)]
     return RandomColumn(f"c{number}_{data_type.lower()}", data_type, single, metric, pool, rng.choice([0, 0, 0.1, 0.5]))
 
 
-def _value(rng: random.Random, data_type: str) -> Any:
+def random_value(rng: random.Random, data_type: str) -> Any:
     extreme = rng.random() < 0.1
     match data_type:
         case "INT":
@@ -149,7 +149,7 @@ def _value(rng: random.Random, data_type: str) -> Any:
             return Decimal(rng.randint(-(10**9), 10**9)).scaleb(-rng.randint(0, 6))
 
 
-def _cell(rng: random.Random, column: RandomColumn) -> Any:
+def random_cell(rng: random.Random, column: RandomColumn) -> Any:
     if rng.random() < column.null_share:
         return None
     if column.single_value:
@@ -157,13 +157,13 @@ def _cell(rng: random.Random, column: RandomColumn) -> Any:
     return [rng.choice(column.pool) for _ in range(rng.choice([1, 1, 2, 3, 6]))]
 
 
-def _schema(columns: tuple[RandomColumn, ...], null_handling: bool) -> Schema:
+def random_schema(columns: tuple[RandomColumn, ...], null_handling: bool) -> Schema:
     dimensions = [{"name": c.name, "dataType": c.type, "singleValueField": c.single_value} for c in columns if not c.metric]
     metrics = [{"name": c.name, "dataType": c.type} for c in columns if c.metric]
     return Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": dimensions, "metricFieldSpecs": metrics, "enableColumnBasedNullHandling": null_handling})
 
 
-def _config(rng: random.Random, columns: tuple[RandomColumn, ...]) -> TableConfig:
+def random_config(rng: random.Random, columns: tuple[RandomColumn, ...]) -> TableConfig:
     raw = [c for c in columns if rng.random() < 0.25]
     with_dictionary = [c for c in columns if c not in raw]
     inverted = [c.name for c in with_dictionary if rng.random() < 0.3]
@@ -232,7 +232,7 @@ def table_of_all_types(rng: random.Random, num_rows: int, cuts: tuple[int, ...])
     columns = []
     for single in (True, False):
         for data_type in TYPES if single else TYPES[:-1]:
-            pool = [_value(rng, data_type) for _ in range(12)]
+            pool = [random_value(rng, data_type) for _ in range(12)]
             columns.append(RandomColumn(f"{data_type.lower()}{'' if single else 's'}_", data_type, single, False, pool, 0.05))
-    cells = {c.name: [_cell(rng, c) for _ in range(num_rows)] for c in columns}
-    return RandomTable(tuple(columns), cells, num_rows, cuts, _schema(tuple(columns), True), _config(rng, tuple(columns)), True)
+    cells = {c.name: [random_cell(rng, c) for _ in range(num_rows)] for c in columns}
+    return RandomTable(tuple(columns), cells, num_rows, cuts, random_schema(tuple(columns), True), random_config(rng, tuple(columns)), True)

@@ -79,7 +79,7 @@ def _is_null(compiler: BlockCompiler, expression: Expression) -> Lane:
     if isinstance(expression, Identifier):
         found = compiler.target.fetch_nulls(expression.name)
         if found is None:
-            return Lane(Kind.FLAGS, DataType.BOOLEAN, constant=False)
+            return _everywhere(compiler, False)
         return Lane(Kind.FLAGS, DataType.BOOLEAN, found[0], owned=found[1])
     if not compiler.context.null_handling:
         raise Unsupported  # as null handling would see it
@@ -88,8 +88,13 @@ def _is_null(compiler: BlockCompiler, expression: Expression) -> Lane:
     lane.owned_nulls = False
     compiler.lanes.free(lane)
     if nulls in (NEVER, ALWAYS):
-        return Lane(Kind.FLAGS, DataType.BOOLEAN, constant=nulls == ALWAYS)
+        return _everywhere(compiler, nulls == ALWAYS)
     return Lane(Kind.FLAGS, DataType.BOOLEAN, nulls, owned=owned)
+
+
+def _everywhere(compiler: BlockCompiler, value: bool) -> Lane:
+    """Flags of their own, no constant: whether blocks compute an expression must not depend on which segments have nulls."""
+    return Lane(Kind.FLAGS, DataType.BOOLEAN, compiler.lanes.constant_flags(value), owned=True)
 
 
 # --- comparisons -----------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from pinotpy.data_types import DataType
+from pinotpy.data_types import DataType, FieldType, default_null_value
 from pinotpy.errors import PinotError
 from pinotpy.functions.civil_time import FIXED_MS
 from pinotpy.functions.scalar.date_trunc import calendar_unit
@@ -82,6 +82,8 @@ class BlockCompiler:
         found = compile_call(self, expression)
         if found.data_type is not bound.data_type:
             raise Unsupported
+        if not self.context.null_handling and found.nulls != NEVER:
+            return self.without_null(self.lanes.emitted(found))  # also inside another function
         return found
 
     def result(self, expression: Expression) -> Lane:
@@ -92,21 +94,33 @@ class BlockCompiler:
         if kind.data_type not in _FIXED or lane.data_type is None or isinstance(lane.constant, str):
             raise Unsupported
         if not self.context.null_handling and lane.nulls != NEVER:
-            lane = self._without_null(self.lanes.emitted(lane))
+            lane = self.without_null(self.lanes.emitted(lane))  # a bare NULL
         if lane.kind is Kind.FLAGS:
             lane = self.lanes.as_long_word(self.lanes.materialized(lane))
         lane.data_type = kind.data_type
         return lane
 
-    def _without_null(self, lane: Lane) -> Lane:
+    def without_null(self, lane: Lane, nothing: int | float = 0) -> Lane:
+        """`nothing` in the place of null."""
         if lane.kind is Kind.FLAGS:
             return self.lanes.holds(lane)
+        constant = float(nothing) if lane.kind is Kind.DOUBLE else int(nothing)
         if lane.nulls == ALWAYS:
             self.lanes.free(lane)
-            return Lane(lane.kind, lane.data_type, constant=0.0 if lane.kind is Kind.DOUBLE else 0)
+            return Lane(lane.kind, lane.data_type, constant=constant)
         absent = Lane(Kind.FLAGS, DataType.BOOLEAN, lane.nulls, owned=lane.owned_nulls)
         lane.nulls, lane.owned_nulls = NEVER, False
-        return self.lanes.choose(absent, Lane(lane.kind, lane.data_type, constant=0.0 if lane.kind is Kind.DOUBLE else 0), lane)
+        return self.lanes.choose(absent, Lane(lane.kind, lane.data_type, constant=constant), lane)
+
+    def present(self, expression: Expression) -> Lane:
+        """Values as they read without null handling, null where the row has none."""
+        if isinstance(expression, Call):
+            raise Unsupported  # null as null handling would see it
+        lane = self.value(expression)
+        nulls = self.target.fetch_nulls(expression.name) if isinstance(expression, Identifier) else None
+        if nulls is not None:
+            lane.nulls, lane.owned_nulls = nulls
+        return lane
 
     def _column(self, name: str) -> Lane:
         column = self.types.columns[name]
@@ -208,7 +222,8 @@ def _coalesce(compiler: BlockCompiler, call: Call) -> Lane:
     data_type = compiler.types.bound(call).data_type
     if len(call.args) > 8:
         raise Unsupported
-    lanes = [compiler.lanes.as_type(compiler.value(arg), data_type) for arg in call.args]
+    handles_nulls = compiler.context.null_handling
+    lanes = [compiler.lanes.as_type(compiler.value(arg) if handles_nulls else compiler.present(arg), data_type) for arg in call.args]
     found = lanes[-1]
     for lane in reversed(lanes[:-1]):
         if lane.nulls == NEVER:
@@ -220,6 +235,12 @@ def _coalesce(compiler: BlockCompiler, call: Call) -> Lane:
             # Flags of their own: the choice frees them, the lane still needs its nulls.
             present = compiler.lanes.flags(choice.NOT, lane.nulls, lane.nulls)
             found = compiler.lanes.choose(present, lane, found)
+    if not handles_nulls and found.nulls != NEVER:
+        if data_type is DataType.BOOLEAN:
+            raise Unsupported
+        default = default_null_value(data_type, FieldType.DIMENSION)
+        assert not isinstance(default, bytes)
+        found = compiler.without_null(found, default)
     found.data_type = data_type
     return found
 

@@ -54,8 +54,11 @@ class FilterCompiler:
             ParseError: (150) what neither dialect has, such as x = NULL.
             InvalidQueryError: (700) LIKE over numbers.
         """
-        simple = simplify_filter(self._filter(fold_constants(condition)))
+        simple = simplify_filter(self._filter(fold_constants(condition)), self._takes_fractions)
         return None if simple == Constant(True) else simple
+
+    def _takes_fractions(self, left: Expression) -> bool:
+        return not isinstance(left, Identifier) or self._type_of(left.name) not in (DataType.INT, DataType.LONG)
 
     def _filter(self, node: Expression) -> Filter:
         if isinstance(node, Literal):
@@ -69,6 +72,8 @@ class FilterCompiler:
             children = tuple([self._filter(arg) for arg in args])
             return And(children) if name == "and" else Or(children)
         if name == "not" and len(args) == 1:
+            if self._null_handling and _is_unknown(args[0]):
+                return Constant(False)
             return Not(self._filter(args[0]))
         if name in _FLIPPED and len(args) == 2:
             return self._compare(name, args[0], args[1], node)
@@ -241,6 +246,17 @@ class FilterCompiler:
         if len(node.args) != 1:
             raise parse_error(f"expected {node.name} to have one argument, found {len(node.args)}", node.position)
         return (node.args[0],)
+
+
+def _is_unknown(node: Expression) -> bool:
+    """NULL, its comparison with a literal, and NOT of these: neither true nor false."""
+    if isinstance(node, Literal):
+        return node.value is None
+    if not isinstance(node, Call):
+        return False
+    if node.name == "not":
+        return _is_unknown(node.args[0])
+    return node.name in _FLIPPED and all(isinstance(arg, Literal) for arg in node.args) and any(_is_unknown(arg) for arg in node.args)
 
 
 _BUILDERS: Final[dict[str, Callable[[FilterCompiler, Call], Filter]]] = {

@@ -2,8 +2,8 @@
 a kernel.
 
 Scalar functions come from functions/scalar; conditions are evaluated here, because null vectors and predicates with literals
-decide them. The value of an expression is an Arrow array in the type that query.result_types gives it; null is null under null
-handling, and otherwise only where a function says so (CASE without ELSE).
+decide them. The value of an expression is an Arrow array in the type that query.result_types gives it; without null handling none is
+null but a bare NULL.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from pinotpy.data_types import DataType
+from pinotpy.data_types import DataType, FieldType, default_null_value
 from pinotpy.decimals import encode_decimal
 from pinotpy.errors import InvalidQueryError, PinotError, QueryExecutionError
 from pinotpy.functions.scalar.arguments import doubles, spread, texts
@@ -60,8 +60,6 @@ class Rows:
         values = spread(self.value(expression), self.count)
         if pa.types.is_boolean(values.type) and self.types.of(expression).data_type is DataType.INT:
             values = values.cast(pa.int32())  # a condition in PQL
-        if values.null_count and isinstance(expression, Call) and not self.context.null_handling:
-            return _without_null(values)  # CASE without ELSE
         return values
 
     def value(self, expression: Expression) -> Value:
@@ -76,9 +74,29 @@ class Rows:
             condition = _CONDITIONS.get(expression.name)
             if condition is not None:
                 return condition(self, expression)
-            bound = self.types.bound(expression)
-            return evaluate_function(bound, [self.value(arg) for arg in expression.args], self.count)
+            return self._call(expression)
         raise QueryExecutionError("* is no value: name the columns")
+
+    def _call(self, call: Call) -> pa.Array:
+        """A scalar function. Where nulls read as defaults, null vectors still decide COALESCE, and a function without a value gives
+        '', 0, 0.0 or false, also inside another."""
+        bound = self.types.bound(call)
+        if self.context.null_handling:
+            return evaluate_function(bound, [self.value(arg) for arg in call.args], self.count)
+        values = [self._present(arg) if call.name == "coalesce" else self.value(arg) for arg in call.args]
+        found = evaluate_function(bound, values, self.count)
+        if not found.null_count:
+            return found
+        if call.name == "coalesce":
+            return pc.fill_null(found, pa.scalar(default_null_value(bound.data_type, FieldType.DIMENSION)).cast(found.type))
+        return _without_null(found, bound.data_type)
+
+    def _present(self, expression: Expression) -> Value:
+        """Values as they read without null handling, null where the row has none."""
+        values, missing = self.value(expression), self.is_null(expression)
+        if not missing.any():
+            return values
+        return pc.if_else(pa.array(missing), pa.scalar(None, values.type), spread(values, self.count))
 
     def type_of(self, expression: Expression) -> DataType | None:
         return DataType.BOOLEAN if isinstance(expression, Call) and expression.name in CONDITIONS else self.types.of(expression).data_type
@@ -138,10 +156,12 @@ class Rows:
                 return _predicate(self, condition)
 
 
-def _without_null(values: pa.Array) -> pa.Array:
+def _without_null(values: pa.Array, data_type: DataType) -> pa.Array:
     """Where nothing is null, a function without a value gives '', 0, 0.0 or false (reference: CASE without ELSE)."""
     if pa.types.is_list(values.type):
         return pc.if_else(values.is_null(), pa.scalar([], values.type), values)
+    if data_type is DataType.BIG_DECIMAL:
+        return pc.fill_null(values, pa.scalar(encode_decimal(Decimal(0)), values.type))
     nothing = "" if pa.types.is_string(values.type) else b"" if pa.types.is_binary(values.type) else 0
     return pc.fill_null(values, pa.scalar(nothing, pa.int8()).cast(values.type) if nothing == 0 else pa.scalar(nothing, values.type))
 

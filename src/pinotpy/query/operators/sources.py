@@ -20,6 +20,7 @@ from pinotpy.query.context import Filter
 from pinotpy.query.lanes import ALWAYS, NEVER, Kind, Lane, Lanes, word_of
 from pinotpy.query.plan import ScanPlan, Shape
 from pinotpy.query.program import Word
+from pinotpy.query.result_types import columns_in
 
 Addresses = NDArray[np.int64]
 # Registers that an expression may take of those of the select section: keys and other arguments need theirs.
@@ -192,7 +193,15 @@ class _ShapeTarget:
 def computes(expression: Expression, plan: ScanPlan) -> bool:
     """Whether the scan computes this expression where it is grouped or aggregated; raises what its types raise."""
 
-    def has_nulls(name: str) -> bool:
-        return bool((plan.metas.of(name)[:, abi.M_NULLS] != 0).any())
-
-    return probe(expression, plan.context, has_nulls, registers=BLOCK_REGISTERS, filters=True) is not None
+    names = list(dict.fromkeys(columns_in(expression)))
+    nulls = np.array([plan.metas.of(name)[:, abi.M_NULLS] != 0 for name in names])
+    some = [bool(of_column.any()) for of_column in nulls]
+    # Segments without nulls are computed by other instructions than those with.
+    kinds = (
+        {tuple(some)} if all(of_column.all() == any_of for of_column, any_of in zip(nulls, some, strict=True)) else {tuple(some), *map(tuple, nulls.T.tolist())}
+    )
+    for flags in kinds:
+        has_nulls = dict(zip(names, flags, strict=True)).__getitem__
+        if probe(expression, plan.context, has_nulls, registers=BLOCK_REGISTERS, filters=True) is None:
+            return False
+    return True
