@@ -148,3 +148,12 @@ def test_a_set_keeps_no_more_shapes_than_its_limit(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(prepared, "PREPARED_BYTES_MAX", 1)
     assert execute(compiled("SELECT SUM(g) FROM t WHERE h < 9"), segments, QueryControl()).rows is not None
     assert len(segments.prepared) == 1
+
+
+def test_an_expression_with_a_filter_of_its_own_is_asked_again_and_again(segments: SegmentSet) -> None:
+    whole = sum(int(data["v"][data["s"] == b"x3"].sum()) for data in ROWS)
+    context = compiled("SELECT SUM(CASE WHEN s = 'x3' THEN v ELSE 0 END) FROM t")
+    for _ in range(3):
+        with ThreadPoolExecutor(2) as executor:
+            partial = execute(context, segments, QueryControl(), threads=2, executor=executor)
+        assert reduce_partials(context, partial).columns[0].values.to_pylist() == [pytest.approx(whole)]
