@@ -79,8 +79,7 @@ class Statistics:
 # Names of all counters, in order.
 STATISTICS: Final = tuple(item.name for item in fields(Statistics))
 _statistics_of: Final = attrgetter(*STATISTICS)
-# Given, so that Arrow does not look for its own in the environment for each answer.
-_IPC_OPTIONS: Final = pa.ipc.IpcWriteOptions()
+_END_OF_STREAM: Final = b"\xff\xff\xff\xff\0\0\0\0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,9 +159,7 @@ class PartialResult:
         counters = dict(zip(STATISTICS, _statistics_of(self.statistics), strict=True))
         header = orjson.dumps({"statistics": counters, **self._rare(), "rows": rows is not None})
         parts = [MAGIC, len(header).to_bytes(4, "little"), header]
-        if rows is not None:
-            parts.append(_ipc_stream(rows))
-        return b"".join(parts)
+        return b"".join(parts if rows is None else [*parts, *_ipc_stream(rows)])
 
     def _few_bytes(self) -> bytes:
         few = self.few
@@ -170,13 +167,14 @@ class PartialResult:
             few = FewRows.of(self._rows)
         is_rare = self.exceptions or self.missing_segments or self.trace or self.explain
         rare = orjson.dumps(self._rare()) if is_rare else b""
-        form, num_rows, num_columns, content = _ROWS_NONE, 0, 0, b""
+        form, num_rows, num_columns = _ROWS_NONE, 0, 0
+        content: list[bytes | pa.Buffer] = []
         if few is not None:
-            form, num_rows, num_columns, content = _ROWS_FEW, few.num_rows, len(few.column_names), few.to_bytes()
+            form, num_rows, num_columns, content = _ROWS_FEW, few.num_rows, len(few.column_names), [few.to_bytes()]
         elif self._rows is not None:
             form, content = _ROWS_ARROW, _ipc_stream(self._rows)
         head = _HEAD.pack(MAGIC_FEW, len(STATISTICS), form, num_rows, num_columns, len(rare))
-        return b"".join((head, _COUNTERS.pack(*_statistics_of(self.statistics)), rare, bytes(-len(rare) & 7), content))
+        return b"".join((head, _COUNTERS.pack(*_statistics_of(self.statistics)), rare, bytes(-len(rare) & 7), *content))
 
     def _rare(self) -> dict[str, Any]:
         return {
@@ -214,7 +212,7 @@ class PartialResult:
         position = end + (-rare_bytes & 7)
         rows: pa.Table | FewRows | None = None
         if form == _ROWS_FEW:
-            rows = FewRows.from_bytes(data, position, num_columns, num_rows)
+            rows = FewRows.from_bytes(bytes(data), position, num_columns, num_rows)  # a long answer is a bytearray
         elif form == _ROWS_ARROW:
             rows = _table_of(data, position)
         elif form != _ROWS_NONE or position != len(data):
@@ -226,12 +224,10 @@ _COUNTERS: Final = struct.Struct(f"<{len(STATISTICS)}q")
 _IS_FLAG: Final = tuple(isinstance(item.default, bool) for item in fields(Statistics))
 
 
-def _ipc_stream(rows: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema, options=_IPC_OPTIONS) as writer:
-        writer.write_table(rows)
-    content: bytes = sink.getvalue().to_pybytes()
-    return content
+def _ipc_stream(rows: pa.Table) -> list[bytes | pa.Buffer]:
+    """The parts of an Arrow IPC stream. Messages are made one by one, each in one allocation: a growing stream is copied as it grows."""
+    assert not any(pa.types.is_dictionary(kind) for kind in rows.schema.types), "dictionaries have messages of their own"
+    return [rows.schema.serialize(), *(batch.serialize() for batch in rows.to_batches()), _END_OF_STREAM]
 
 
 def _table_of(data: bytes, position: int) -> pa.Table:

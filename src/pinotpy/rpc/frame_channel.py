@@ -122,15 +122,15 @@ class FrameChannel:
 class _Call:
     """One call that waits for its answer."""
 
-    __slots__ = ("answer", "deadline_s", "num_bytes", "pieces", "server", "timeout_s")
+    __slots__ = ("answer", "content", "deadline_s", "server", "timeout_s")
 
     def __init__(self, answer: asyncio.Future[bytes], server: ServerAddress, timeout_s: float, deadline_s: float) -> None:
         self.answer = answer
         self.server = server
         self.timeout_s = timeout_s
         self.deadline_s = deadline_s  # in loop time
-        self.pieces: list[bytes] = []
-        self.num_bytes = 0
+        # What came of a long answer. It grows in place: joined pieces would be in memory twice, and both new to the kernel.
+        self.content = bytearray()
 
 
 class _Connection(asyncio.Protocol):
@@ -212,7 +212,7 @@ class _Connection(asyncio.Protocol):
         call = self.calls.get(number)
         if call is None or call.answer.done():
             return
-        if kind == FrameKind.ANSWER and not call.pieces:
+        if kind == FrameKind.ANSWER and not call.content:
             del self.calls[number]
             call.answer.set_result(payload)
             return
@@ -222,16 +222,15 @@ class _Connection(asyncio.Protocol):
             return
         if kind not in (FrameKind.ANSWER, FrameKind.PIECE):
             raise DataError(f"a server sent a frame of kind {kind}")
-        call.num_bytes += len(payload)
-        if call.num_bytes > self._answer_max_bytes:
+        if len(call.content) + len(payload) > self._answer_max_bytes:
             message = f"a message between broker and {call.server} is over its limit: larger than {self._answer_max_bytes} bytes"
             call.answer.set_exception(DataError(message, server=call.server.instance))
             self._give_up(number)
             return
-        call.pieces.append(payload)
+        call.content += payload
         if kind == FrameKind.ANSWER:
             del self.calls[number]
-            call.answer.set_result(b"".join(call.pieces))
+            call.answer.set_result(cast(bytes, call.content))  # read as bytes are, and nobody else has it
 
     def _take_greeting(self, kind: int, payload: bytes) -> None:
         if kind == FrameKind.FAULT:

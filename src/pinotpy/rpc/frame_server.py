@@ -18,7 +18,7 @@ from pinotpy.errors import AccessDeniedError, DataError, OutOfCapacityError, Pin
 from pinotpy.rpc.dispatch import Dispatcher
 from pinotpy.rpc.faults import ServerFaultError, encode_fault
 from pinotpy.rpc.frame_channel import notice_vanished_peer
-from pinotpy.rpc.frames import FRAME_MAX_BYTES, HELLO_MAX_BYTES, MAGIC, PIECE_BYTES, FrameKind, FrameReader, frame, server_tls
+from pinotpy.rpc.frames import FRAME_MAX_BYTES, HELLO_MAX_BYTES, MAGIC, PIECE_BYTES, FrameKind, FrameReader, frame, head, server_tls
 from pinotpy.rpc.security import RpcSecurity
 from pinotpy.rpc.server import STOP_TIMEOUT_S, PortUnavailableError
 
@@ -278,13 +278,13 @@ class _Connection(asyncio.Protocol):
                 self._transport.write(self._short.popleft())
             elif self._long:
                 number, rest = self._long.popleft()
-                is_last = len(rest) <= PIECE_BYTES
+                is_last, piece = len(rest) <= PIECE_BYTES, rest[:PIECE_BYTES]
                 if is_last:
                     self._running.pop(number, None)
                     self._server.in_flight -= 1
                 else:
                     self._long.append((number, rest[PIECE_BYTES:]))
-                self._transport.write(frame(FrameKind.ANSWER if is_last else FrameKind.PIECE, number, bytes(rest[:PIECE_BYTES])))
+                self._transport.writelines((head(FrameKind.ANSWER if is_last else FrameKind.PIECE, number, piece), piece))
             else:
                 return
 

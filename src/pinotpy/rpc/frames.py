@@ -52,33 +52,52 @@ def frame(kind: FrameKind, number: int, payload: bytes | memoryview, timeout_ms:
     return HEAD.pack(len(payload), kind, _NOTHING, number, timeout_ms) + payload
 
 
+def head(kind: FrameKind, number: int, payload: bytes | memoryview) -> bytes:
+    """What stands before `payload` in a frame; long payloads are written after it without a copy."""
+    return HEAD.pack(len(payload), kind, _NOTHING, number, 0)
+
+
 class FrameReader:
     """Cuts what arrives into frames. `payload_max` bounds the payload of a frame, so that nobody makes us keep more."""
 
     def __init__(self, payload_max: int) -> None:
         self.payload_max = payload_max
-        self._rest = bytearray()
+        self._rest = b""  # less than a head
+        # Of the frame whose head is here and whose payload is not: pieces of it are joined once, however many they are.
+        self._head = (0, 0, 0)
+        self._parts: list[bytes | memoryview] = []
+        self._missing_bytes = 0
 
     def feed(self, data: bytes) -> Iterator[tuple[int, int, int, bytes]]:
         """(kind, number, timeout_ms, payload) of every frame that is whole now. DataError for bytes that are no frames;
         nothing more can be read from the connection then."""
-        if self._rest:
-            self._rest += data
-            if len(self._rest) < HEAD.size or len(self._rest) < HEAD.size + int.from_bytes(self._rest[:4], "little") <= HEAD.size + self.payload_max:
+        position = 0
+        if self._missing_bytes:
+            if len(data) < self._missing_bytes:
+                self._parts.append(data)
+                self._missing_bytes -= len(data)
                 return
-            data = bytes(self._rest)
-            self._rest.clear()
-        position, size = 0, len(data)
+            position, self._missing_bytes = self._missing_bytes, 0
+            self._parts.append(memoryview(data)[:position])
+            payload = b"".join(self._parts)
+            self._parts.clear()
+            yield *self._head, payload
+        elif self._rest:
+            data, self._rest = self._rest + data, b""
+        size = len(data)
         while size - position >= HEAD.size:
             length, kind, reserved, number, timeout_ms = HEAD.unpack_from(data, position)
             if length > self.payload_max or reserved != _NOTHING or not 1 <= kind <= 6:
                 raise DataError(f"bytes that are no frame: length {length} of at most {self.payload_max}, kind {kind}, reserved {reserved.hex()}")
-            end = position + HEAD.size + length
-            if end > size:
-                break
-            yield kind, number, timeout_ms, data[position + HEAD.size : end]
-            position = end
-        self._rest += data[position:]
+            position += HEAD.size
+            if position + length > size:
+                self._head = kind, number, timeout_ms
+                self._missing_bytes = position + length - size
+                self._parts.append(data[position:])
+                return
+            yield kind, number, timeout_ms, data[position : position + length]
+            position += length
+        self._rest = data[position:]
 
 
 def client_tls(security: RpcSecurity) -> ssl.SSLContext | None:

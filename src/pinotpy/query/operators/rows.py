@@ -54,8 +54,9 @@ def _joined(plan: ScanPlan, parts: Sequence[pa.Array]) -> pa.Array:
 
 def _piece(plan: ScanPlan, units: Ints, docs: Ints, expressions: Sequence[Expression]) -> list[pa.Array]:
     segments = plan.units[units, abi.U_SEGMENT]
-    order = np.argsort(segments, kind="stable")
-    starts = np.flatnonzero(np.diff(segments[order], prepend=-1))
+    # Without ORDER BY rows come segment after segment already.
+    order = None if bool((segments[1:] >= segments[:-1]).all()) else np.argsort(segments, kind="stable")
+    starts = np.flatnonzero(np.diff(segments if order is None else segments[order], prepend=-1))
     found: dict[Expression, pa.Array] = {}
     if len(starts) >= _GATHER_SEGMENTS_MIN:
         found = {expression: _gathered(plan, segments, docs, expression) for expression in expressions if _can_gather(plan, expression)}
@@ -65,16 +66,18 @@ def _piece(plan: ScanPlan, units: Ints, docs: Ints, expressions: Sequence[Expres
     return [found[expression] for expression in expressions]
 
 
-def _by_segment(plan: ScanPlan, segments: Ints, docs: Ints, order: Ints, starts: Ints, expressions: Sequence[Expression]) -> list[pa.Array]:
-    """Segment after segment, so that a dictionary is read once however the rows are mixed."""
+def _by_segment(plan: ScanPlan, segments: Ints, docs: Ints, order: Ints | None, starts: Ints, expressions: Sequence[Expression]) -> list[pa.Array]:
+    """Segment after segment, so that a dictionary is read once however the rows are mixed. order: of rows by segment; None: it is theirs."""
     parts: list[list[pa.Array]] = [[] for _ in expressions]
-    for first, end in zip(starts.tolist(), [*starts[1:].tolist(), len(order)], strict=True):
+    if order is not None:
+        segments, docs = segments[order], docs[order]
+    for first, end in zip(starts.tolist(), [*starts[1:].tolist(), len(docs)], strict=True):
         plan.control.check()
-        rows = segment_rows(plan.context, plan.segments[int(segments[order[first]])], docs[order[first:end]])
+        rows = segment_rows(plan.context, plan.segments[int(segments[first])], docs[first:end])
         for part, expression in zip(parts, expressions, strict=True):
             part.append(rows.evaluate(expression))
     joined = [part[0] if len(part) == 1 else pa.concat_arrays(part) for part in parts]
-    if bool((order[1:] > order[:-1]).all()):
+    if order is None:
         return joined
     back = np.empty_like(order)
     back[order] = np.arange(len(order))
