@@ -13,6 +13,7 @@ Others:
   build     a segment of 1 M rows × 12 columns with two inverted columns from Parquet and CSV: seconds, peak memory
   disk      bytes of the tables beside those of DuckDB and chdb
   fixed     what a query costs before the first row: start, memory, latency, throughput (bench.fixed_costs)
+  frames    every row of five columns into an Arrow table and a data frame, by Arrow and by JSON; SQL beside PQL (bench.frames)
   kernels   bytes touched ÷ time by family of kernels, against the stream of this machine's memory
 
 Several suites, separated by commas, go into one file; `ssb,own` is the suite that README quotes.
@@ -33,6 +34,7 @@ from typing import Any, Final
 from bench.build import measure_build
 from bench.disk import measure_disk
 from bench.fixed_costs import measure_fixed
+from bench.frames import measure_frames
 from bench.kernels import measure_kernels
 from bench.machine import commit_name, machine
 from bench.measure import geometric_means, measure, peers_of
@@ -143,6 +145,7 @@ RUNNERS: Final[dict[str, Callable[[str, argparse.Namespace], dict[str, Any]]]] =
     "startree": lambda name, a: measure_star_tree(a.rows, a.repetitions, a.data_dir),
     "segments": lambda name, a: measure_segments(a.rows, a.repetitions, a.data_dir),
     "build": lambda name, a: measure_build(a.rows, a.repetitions, a.data_dir),
+    "frames": lambda name, a: measure_frames(a.rows, a.repetitions, a.data_dir),
     "fixed": lambda name, a: measure_fixed(a.repetitions),
     "kernels": lambda name, a: measure_kernels(a.rows, a.repetitions, a.data_dir),
     "disk": lambda name, a: measure_disk(a.rows, engines_of(a), a.data_dir),

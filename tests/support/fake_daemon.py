@@ -33,12 +33,14 @@ class Daemon:
                 status, document, *more = reply(request) if callable(reply) else reply
                 content = document if isinstance(document, bytes) else json.dumps(document).encode()
                 self.send_response(status)
-                self.send_header("content-type", "application/json")
-                for name, value in (more[0] if more else {}).items():
+                headers = {"content-type": "application/json", **(more[0] if more else {})}
+                is_cut = headers.pop("x-cut", None) is not None  # hang up before the end that was promised
+                for name, value in headers.items():
                     self.send_header(name, value)
-                self.send_header("content-length", str(len(content)))
+                self.send_header("content-length", str(len(content) + is_cut))
                 self.end_headers()
                 self.wfile.write(content)
+                self.close_connection = self.close_connection or is_cut
 
             do_GET = do_POST = do_PUT = do_DELETE = answer
 

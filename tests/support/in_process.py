@@ -19,6 +19,8 @@ from pinotpy.broker.catalog import Half, Target
 from pinotpy.broker.handler import Broker, BrokerLimits, Question, answer_query
 from pinotpy.broker.metrics import BrokerMetrics
 from pinotpy.broker.routing.table_routing import TableRouting
+from pinotpy.client.arrow_answers import parse_arrow
+from pinotpy.client.result import ResultSetGroup, parse_response
 from pinotpy.clock import SystemClock
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
@@ -26,6 +28,7 @@ from pinotpy.errors import TableNotFoundError
 from pinotpy.names import split_table_name
 from pinotpy.pql.ast import Dialect
 from pinotpy.query.partial import PartialResult
+from pinotpy.query.response import arrow
 from pinotpy.rpc.channel import ServerAddress
 from pinotpy.rpc.template_sender import TemplateSender
 from pinotpy.rpc.wire import FEATURES_SUPPORTED, ServerRequest
@@ -116,6 +119,11 @@ class InProcessCluster:
         """One query; `fields` are query_options, debug_options, trace."""
         answer: dict[str, Any] = json.loads(asyncio.run(answer_query(self.broker, Question(text, dialect, **fields), lambda table: None)))
         return answer
+
+    def ask_arrow(self, text: str, dialect: Dialect = Dialect.SQL, **fields: Any) -> ResultSetGroup:
+        """One query as the client reads it that asked for Arrow: its stream's bytes, or JSON where there is no table."""
+        answer = asyncio.run(answer_query(self.broker, Question(text, dialect, **fields), lambda table: None, wants_arrow=True))
+        return parse_response(json.loads(answer)) if isinstance(answer, bytes) else parse_arrow(b"".join(arrow.stream_pieces(answer)))
 
     def pql(self, text: str, **fields: Any) -> dict[str, Any]:
         return self.ask(text, Dialect.PQL, **fields)

@@ -11,7 +11,9 @@ import functools
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
+
+import pyarrow as pa
 
 from pinotpy.broker.gathering import gather
 from pinotpy.broker.parts import Broker, BrokerLimits, Question, SendToServer
@@ -30,9 +32,11 @@ from pinotpy.query.options import asks_to_explain, query_options
 from pinotpy.query.partial import QueryException, Statistics
 from pinotpy.query.reduce import constant_row, reduce_partials
 from pinotpy.query.reduced import ReducedResult
+from pinotpy.query.response import arrow
 from pinotpy.query.response import pql as pql_response
 from pinotpy.query.response import sql as sql_response
 from pinotpy.query.response.envelope import Envelope
+from pinotpy.query.response.rows import Check
 from pinotpy.query.short_answers import shown_shortly
 from pinotpy.query.trace import UNTIMED, Entry, Laps, trace_text
 
@@ -44,16 +48,15 @@ log = logging.getLogger(__name__)
 KEEPS_ROWS = frozenset({305, 425, 427})
 INLINE_REDUCE_BYTES_MAX = 64 << 10
 
-# Turns rows into the keys of an answer that hold them, calling the given check all the while.
-ResultKeys = Callable[[QueryContext, ReducedResult, Callable[[], None]], dict[str, Any]]
+_T = TypeVar("_T")
 
 # Above these a query is parsed, and its answer reduced and written, on another thread: the event loop serves all clients.
 INLINE_TEXT_CHARACTERS_MAX = 8 << 10
 INLINE_RESULT_CELLS_MAX = 5_000
 
 
-async def answer_query(broker: Broker, question: Question, may_read: Callable[[str], None]) -> bytes:
-    """Answer one query.
+async def answer_query(broker: Broker, question: Question, may_read: Callable[[str], None], *, wants_arrow: bool = False) -> bytes | pa.Table:
+    """Answer one query: the JSON text, or with `wants_arrow` a table (query/response/arrow.py) where there is one to show.
 
     Args:
         may_read: raises AccessDeniedError unless the client may read the table; called before anything about the table
@@ -67,6 +70,7 @@ async def answer_query(broker: Broker, question: Question, may_read: Callable[[s
     context: QueryContext | None = None
     result: ReducedResult | None = None
     shown: dict[str, Any] | None = None
+    table: pa.Table | None = None
     is_pql = question.dialect is Dialect.PQL
     result_keys, write = (pql_response.result_keys, pql_response.write) if is_pql else (sql_response.result_keys, sql_response.write)
     try:
@@ -111,19 +115,25 @@ async def answer_query(broker: Broker, question: Question, may_read: Callable[[s
                 if is_traced:
                     servers = len(gathered.asked | gathered.responded | gathered.unreachable)
                     laps.lap("SCATTER", servers=servers, rowsOut=sum(p.num_rows for _, p in gathered.partials))
-                shown = _shown_shortly(broker, plan, context, gathered, envelope, deadline_ns)
+                shown = None if wants_arrow else _shown_shortly(broker, plan, context, gathered, envelope, deadline_ns)
                 if shown is None:
                     result = await _reduce(broker, context, gathered, envelope, laps, deadline_ns)
             finally:
                 broker.admission.leave()
-        if context is not None and result is not None:
-            shown = await _show(broker, result_keys, context, result, deadline_ns)
+        if wants_arrow:
+            table = await _table(broker, result, envelope, is_pql, deadline_ns)
+        if context is not None and result is not None and table is None:
+            shown = await _show(broker, functools.partial(result_keys, context, result), result, deadline_ns)
     except PinotError as error:
-        shown = None
+        shown = table = None
         envelope.exceptions.append(QueryException(error.code, error.message))
     took_ms = (broker.clock.monotonic_ns() - start_ns) / 1e6
     envelope.time_used_ms = int(took_ms)
     _report(broker, question, envelope, took_ms)
+    if table is not None:
+        if is_traced:
+            envelope.trace["broker"] = trace_text(laps.stages())
+        return arrow.with_response(table, write({} if is_pql else {"numRowsResultSet": table.num_rows}, envelope))
     is_long = result is not None and _num_cells(result) > INLINE_RESULT_CELLS_MAX
     body = await asyncio.to_thread(write, shown, envelope) if is_long else write(shown, envelope)
     if not is_traced:
@@ -188,16 +198,24 @@ async def _compile(broker: Broker, question: Question, plan: Plan, schema: Schem
     return plan.context
 
 
-async def _show(broker: Broker, result_keys: ResultKeys, context: QueryContext, result: ReducedResult, deadline_ns: int) -> dict[str, Any]:
-    """The rows as the answer has them; QueryTimeoutError when they are not written by the deadline."""
+async def _show(broker: Broker, show: Callable[[Check], _T], result: ReducedResult, deadline_ns: int) -> _T:
+    """The rows as the answer has them; QueryTimeoutError when they are not made by the deadline."""
 
     def check() -> None:
         if broker.clock.monotonic_ns() > deadline_ns:
             raise _written_too_late()
 
     if _num_cells(result) <= INLINE_RESULT_CELLS_MAX:
-        return result_keys(context, result, check)
-    return await asyncio.to_thread(result_keys, context, result, check)
+        return show(check)
+    return await asyncio.to_thread(show, check)
+
+
+async def _table(broker: Broker, result: ReducedResult | None, envelope: Envelope, is_pql: bool, deadline_ns: int) -> pa.Table | None:
+    """The answer as a table; None where it is none: a fault without rows, PQL's several lists of groups, PQL's EXPLAIN."""
+    if result is not None:
+        columns = arrow.one_table(result)
+        return None if columns is None else await _show(broker, functools.partial(arrow.table_of, columns), result, deadline_ns)
+    return None if is_pql or envelope.explanation is None else arrow.table_of_explanation(envelope.explanation)
 
 
 def _num_cells(result: ReducedResult) -> int:

@@ -1,11 +1,13 @@
-"""One query to a broker, its answer as the JSON object that it is."""
+"""One query to a broker: its answer as the JSON object that it is, or its rows for a file."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
+from pinotpy.client.connection import connect
 from pinotpy.client.http_calls import Access, HttpCalls
+from pinotpy.client.result import ResultSetGroup
 from pinotpy.errors import UserError
 
 PATHS = {"pql": "/query", "sql": "/query/sql"}
@@ -26,3 +28,22 @@ def ask(
         calls.close()
     assert isinstance(answer, dict)
     return answer
+
+
+# Rows for a file: as many as memory holds.
+FILE_BYTES_MAX = 16 << 30
+
+
+def ask_for_rows(broker_url: str, text: str, dialect: str, access: Access, *, query_options: str = "", timeout_s: float = 60.0) -> ResultSetGroup:
+    """The answer with its rows as Arrow. Exceptions in it are raised: a file that lacks rows would look whole."""
+    given = dict(part.split("=", 1) for part in query_options.split(";") if "=" in part)
+    with connect(
+        broker=broker_url.rstrip("/"),
+        auth=access.auth,
+        ca=access.ca,
+        certificate=access.certificate,
+        key=access.key,
+        timeout_s=timeout_s,
+        answer_bytes_max=FILE_BYTES_MAX,
+    ) as connection:
+        return connection.execute(text, dialect=dialect.lower(), options={name.strip(): value.strip() for name, value in given.items()}, format="arrow")

@@ -20,13 +20,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from pinotpy.client import arrow_answers
 from pinotpy.client.addresses import daemon_url, daemon_urls
 from pinotpy.client.background import BackgroundQueries
 from pinotpy.client.brokers import ALL_TABLES, BrokerSource, ControllerBrokers, FixedBrokers, table_of
 from pinotpy.client.controller import ControllerClient
 from pinotpy.client.cursor import Cursor
 from pinotpy.client.dbapi import ProgrammingError
-from pinotpy.client.http_calls import TIMEOUT_S, Access, HttpCalls
+from pinotpy.client.http_calls import TIMEOUT_S, Access, Answer, HttpCalls
 from pinotpy.client.parameters import bind
 from pinotpy.client.prepared import PreparedStatement
 from pinotpy.client.properties import brokers_of_properties, read_properties
@@ -41,6 +42,7 @@ ASYNC_THREADS_MAX = 8
 ASYNC_WAITING_MAX = 1000
 
 PATHS = {"pql": "/query", "sql": "/query/sql"}
+FORMATS = ("json", "arrow")
 Options = Mapping[str, str | int | bool]
 
 
@@ -163,6 +165,7 @@ class Connection:
         timeout_s: float | None = None,
         allow_partial: bool = False,
         fail_on_exceptions: bool | None = None,
+        format: str = "json",
     ) -> ResultSetGroup:
         """Run a query and return its answer.
 
@@ -176,6 +179,8 @@ class Connection:
             timeout_s: bounds this query, tries of other brokers included.
             allow_partial: exceptions are raised only if there are no rows beside them.
             fail_on_exceptions: False returns the answer with its `exceptions`; None as connected.
+            format: "arrow" lets the broker send columns as they are, for large answers that become tables or frames; one that
+                cannot, or has no table to send, answers in JSON, and everything of the answer works as well.
 
         Raises: the PinotError that the first exception's code stands for, with the answer in `context["result"]`;
         ServerUnreachableError, ServerNotRespondingError, PayloadTooLargeError and others for faults on the way.
@@ -183,6 +188,8 @@ class Connection:
         text, dialect = _text_and_dialect(query, sql, dialect)
         if timeout_s is not None and timeout_s <= 0:
             raise UserError(f"timeout_s must be greater than 0, found {timeout_s}")
+        if format not in FORMATS:
+            raise UserError(f"format '{format}' is not known: expected 'json' or 'arrow'")
         if parameters is not None:
             text = bind(text, parameters, dialect)
         body: dict[str, Any] = {dialect: text}
@@ -192,12 +199,24 @@ class Connection:
             body["queryOptions"] = _option_text(options)
         if debug_options:
             body["debugOptions"] = _option_text(debug_options)
-        response, broker = self._post(text, PATHS[dialect], json.dumps(body).encode(), timeout_s or self._timeout_s)
-        result = parse_response(response)
+        answer, broker = self._post(text, PATHS[dialect], json.dumps(body).encode(), timeout_s or self._timeout_s, as_arrow=format == "arrow")
+        result = _read(answer)
         fails = self._fail_on_exceptions if fail_on_exceptions is None else fail_on_exceptions
         if fails and not (allow_partial and result.tables):
             raise_for_exceptions(result, broker)
         return result
+
+    def query_arrow(self, query: str | Request, parameters: Sequence[object] | None = None, *, dialect: str = "sql", **arguments: Any) -> Any:
+        """The answer's first table as a pyarrow Table, sent as Arrow. Arguments and errors are those of `execute`."""
+        return self.execute(query, parameters, dialect=dialect, format="arrow", **arguments).to_arrow()
+
+    def query_pandas(self, query: str | Request, parameters: Sequence[object] | None = None, *, dialect: str = "sql", **arguments: Any) -> Any:
+        """The same as a pandas DataFrame."""
+        return self.execute(query, parameters, dialect=dialect, format="arrow", **arguments).to_pandas()
+
+    def query_polars(self, query: str | Request, parameters: Sequence[object] | None = None, *, dialect: str = "sql", **arguments: Any) -> Any:
+        """The same as a polars DataFrame."""
+        return self.execute(query, parameters, dialect=dialect, format="arrow", **arguments).to_polars()
 
     def execute_async(self, query: str | Request | None = None, parameters: Sequence[object] | None = None, **arguments: Any) -> Future[ResultSetGroup]:
         """`execute` on one of the connection's threads. OutOfCapacityError if too many queries wait already."""
@@ -214,10 +233,10 @@ class Connection:
         text, dialect = _text_and_dialect(query, None, dialect)
         return PreparedStatement(self, text, dialect)
 
-    def cursor(self, *, dialect: str = "sql") -> Cursor:
-        """A cursor in the manner of DB-API 2."""
+    def cursor(self, *, dialect: str = "sql", format: str = "json") -> Cursor:
+        """A cursor in the manner of DB-API 2; `format` as in `execute`: "arrow" for `fetch_arrow_table` of many rows."""
         self._check_open()
-        return Cursor(self, dialect)
+        return Cursor(self, dialect, format)
 
     def controller(self) -> ControllerClient:
         """A client of the controller that this connection was made with."""
@@ -247,8 +266,9 @@ class Connection:
         if self._closed:
             raise ProgrammingError("the connection is closed: connect anew")
 
-    def _post(self, text: str, path: str, body: bytes, timeout_s: float) -> tuple[Any, str]:
+    def _post(self, text: str, path: str, body: bytes, timeout_s: float, *, as_arrow: bool) -> tuple[Answer, str]:
         """The answer and who gave it."""
+        headers = {"Accept": arrow_answers.ACCEPT} if as_arrow else None
         ends = time.monotonic() + timeout_s
         table = table_of(text)
         last: PinotError | None = None
@@ -260,8 +280,8 @@ class Connection:
                 if left_s <= 0:
                     break
                 try:
-                    answer = self._calls.call("POST", broker + path, content=body, timeout_s=left_s, answer_bytes_max=self._answer_bytes_max)
-                    return answer.json(), broker
+                    url, limit = broker + path, self._answer_bytes_max
+                    return self._calls.call("POST", url, content=body, headers=headers, timeout_s=left_s, answer_bytes_max=limit), broker
                 except (ServerUnreachableError, OutOfCapacityError) as problem:
                     last = problem
             wait_s = ROUND_WAIT_S * 2**attempt * random.uniform(0.5, 1.0)
@@ -269,6 +289,11 @@ class Connection:
                 break
             time.sleep(wait_s)
         raise last or ServerUnreachableError("no broker is known: are there any alive in the cluster?")
+
+
+def _read(answer: Answer) -> ResultSetGroup:
+    is_arrow = answer.headers.get("content-type", "").partition(";")[0].strip().lower() == arrow_answers.CONTENT_TYPE
+    return arrow_answers.parse_arrow(answer.content) if is_arrow else parse_response(answer.json())
 
 
 def _text_and_dialect(query: str | Request | None, sql: str | None, dialect: str) -> tuple[str, str]:

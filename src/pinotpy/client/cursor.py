@@ -22,12 +22,13 @@ class Cursor:
     An answer of several tables (PQL's GROUP BY with several aggregations) is walked with `nextset`.
     """
 
-    def __init__(self, connection: Connection, dialect: str) -> None:
+    def __init__(self, connection: Connection, dialect: str, format: str = "json") -> None:
         self.connection = connection
         self.arraysize = 1
         self.lastrowid = None
         self.result: ResultSetGroup | None = None
         self._dialect = dialect
+        self._format = format
         self._table = 0
         self._position = 0
         self._closed = False
@@ -56,7 +57,7 @@ class Cursor:
             raise ProgrammingError(f"expected a sequence of parameters, found {type(parameters).__name__}: paramstyle is qmark, e.g. [value]")
         self.result, self._table, self._position = None, 0, 0
         try:
-            self.result = self.connection.execute(query, parameters, dialect=self._dialect, options=options)
+            self.result = self.connection.execute(query, parameters, dialect=self._dialect, options=options, format=self._format)
         except PinotError as problem:
             raise error_of(problem) from problem
         return self
@@ -73,9 +74,7 @@ class Cursor:
     def fetchmany(self, size: int | None = None) -> list[list[Any]]:
         """The next rows, `arraysize` of them if no size is given."""
         self._check_open()
-        table = self._current
-        if table is None:
-            raise ProgrammingError("there are no rows: nothing was executed, or it failed, or there are no more tables")
+        table = self._table_with_rows()
         wanted = self.arraysize if size is None else size
         if wanted < 0:
             raise ProgrammingError(f"expected a number of rows from 0 on, found {wanted}")
@@ -86,6 +85,26 @@ class Cursor:
     def fetchall(self) -> list[list[Any]]:
         """All rows that are left."""
         return self.fetchmany(max(0, self.rowcount))
+
+    def fetch_arrow_table(self) -> Any:
+        """All rows that are left as a pyarrow Table; fast where the cursor's format is "arrow"."""
+        self._check_open()
+        table = self._table_with_rows()
+        start, self._position = self._position, len(table)
+        try:
+            return table.to_arrow().slice(start)
+        except PinotError as problem:
+            raise error_of(problem) from problem
+
+    def fetch_df(self) -> Any:
+        """All rows that are left as a pandas DataFrame."""
+        from pinotpy.client.frames import pandas_frame
+
+        table = self.fetch_arrow_table()
+        try:
+            return pandas_frame(table)
+        except PinotError as problem:
+            raise error_of(problem) from problem
 
     def nextset(self) -> bool | None:
         """Go to the answer's next table, which begins at its first row; None when there is none."""
@@ -128,6 +147,12 @@ class Cursor:
             return None
         tables = self.result.tables
         return tables[self._table] if tables else None
+
+    def _table_with_rows(self) -> ResultSet:
+        table = self._current
+        if table is None:
+            raise ProgrammingError("there are no rows: nothing was executed, or it failed, or there are no more tables")
+        return table
 
     def _check_open(self) -> None:
         if self._closed:

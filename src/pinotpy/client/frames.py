@@ -1,4 +1,4 @@
-"""Result sets as Arrow tables and data frames, each column in its own type.
+"""Result sets as Arrow tables and data frames, each column in its own type, whether they came as JSON or as Arrow.
 
 JSON has no infinities, bytes, times or decimals: brokers send them as text, and here they become what they were.
 """
@@ -21,6 +21,8 @@ _NOT_FINITE = frozenset(("NaN", "Infinity", "-Infinity"))
 _ARRAY = "_ARRAY"
 # Arrow's decimals of 128 bits.
 _DECIMAL_DIGITS = 38
+# In the metadata of a field: the column's type by pinotpy's name.
+TYPE_KEY = b"pinot.type"
 
 
 def type_of_values(values: Sequence[Any], *, aggregated: bool = False) -> str:
@@ -50,45 +52,45 @@ def type_of_values(values: Sequence[Any], *, aggregated: bool = False) -> str:
 
 
 def arrow_table(result: ResultSet) -> Any:
-    """A pyarrow Table. RemoteError if a value does not fit the type that the broker names."""
+    """A pyarrow Table of rows that came as JSON. RemoteError if a value does not fit the type that the broker names."""
     import pyarrow as pa
 
-    arrays = []
+    arrays, fields = [], []
     for position, (name, data_type) in enumerate(zip(result.columns, result.types, strict=True)):
         try:
             arrays.append(_array([row[position] for row in result.rows], data_type))
         except (pa.ArrowException, ValueError, TypeError, OverflowError) as problem:
             raise RemoteError(f"column '{name}' does not hold what its type {data_type} says: {problem}", column=name) from problem
-    return pa.Table.from_arrays(arrays, names=list(result.columns))
+        fields.append(pa.field(name, arrays[-1].type, metadata={TYPE_KEY: data_type.encode()}))
+    return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
 
 
-def pandas_frame(result: ResultSet) -> Any:
-    """A pandas DataFrame."""
+def pandas_frame(table: Any) -> Any:
+    """A pandas DataFrame of an Arrow table; whole numbers and booleans with nulls keep their digits."""
     pandas = _library("pandas")
     import pyarrow as pa
 
     nullable = {pa.int32(): pandas.Int32Dtype(), pa.int64(): pandas.Int64Dtype(), pa.bool_(): pandas.BooleanDtype()}
-    table = arrow_table(result)
     # By position, since names may stand twice.
     columns = {
         position: column.to_pandas(types_mapper=nullable.get if column.null_count else None).reset_index(drop=True)
         for position, column in enumerate(table.columns)
     }
-    frame = pandas.DataFrame(columns, index=pandas.RangeIndex(len(result.rows)))
-    frame.columns = list(result.columns)
+    frame = pandas.DataFrame(columns, index=pandas.RangeIndex(table.num_rows))
+    frame.columns = list(table.column_names)
     return frame
 
 
-def polars_frame(result: ResultSet) -> Any:
-    """A polars DataFrame; its columns have different names always."""
+def polars_frame(table: Any) -> Any:
+    """A polars DataFrame of an Arrow table; its columns have different names always."""
     polars = _library("polars")
     names: list[str] = []
-    for name in result.columns:
+    for name in table.column_names:
         free, number = name, 1
         while free in names:
             free, number = f"{name}_{number}", number + 1
         names.append(free)
-    return polars.from_arrow(arrow_table(result).rename_columns(names))
+    return polars.from_arrow(table.rename_columns(names))
 
 
 def _library(name: str) -> Any:
@@ -144,7 +146,7 @@ def _numbers(values: list[Any]) -> list[float | None]:
 
 
 def _timestamps(values: list[Any]) -> Any:
-    """From `2013-01-01 00:00:00.0` (UTC), or epoch milliseconds as a number or, beyond the year 9999, as text."""
+    """In UTC; from `2013-01-01 00:00:00.0`, or epoch milliseconds as a number or, beyond the year 9999, as text."""
     import numpy as np
     import pyarrow as pa
 
@@ -152,16 +154,17 @@ def _timestamps(values: list[Any]) -> Any:
     times = [value if not isinstance(value, str) else int(value) if value.lstrip("-").isdigit() else value for value in values]
     if any(isinstance(value, str) for value in times):
         moments = [np.datetime64("NaT" if value is None else value, "ms") for value in times]
-        return pa.array(np.array(moments, dtype="datetime64[ms]"), pa.timestamp("ms"), from_pandas=True)
-    return pa.array(times, pa.int64()).cast(pa.timestamp("ms"))
+        return pa.array(np.array(moments, dtype="datetime64[ms]"), pa.timestamp("ms"), from_pandas=True).cast(pa.timestamp("ms", "UTC"))
+    return pa.array(times, pa.int64()).cast(pa.timestamp("ms", "UTC"))
 
 
 def _decimals(values: list[Any]) -> Any:
-    """As decimals of one precision and scale if 76 digits are enough, else as text. Without any value: whole ones of 38 digits."""
+    """As brokers send them in Arrow: decimals of 38 digits, as many of them fractions as a value has; text where one needs more digits."""
     import pyarrow as pa
 
     try:
         found = pa.array([None if value is None else Decimal(str(value)) for value in values])
-        return found.cast(pa.decimal128(_DECIMAL_DIGITS)) if pa.types.is_null(found.type) else found
+        scale = 0 if pa.types.is_null(found.type) else found.type.scale
+        return found.cast(pa.decimal128(_DECIMAL_DIGITS, scale))
     except (pa.ArrowException, ArithmeticError):
         return pa.array([None if value is None else str(value) for value in values], pa.string())

@@ -58,7 +58,7 @@ class ResultSetGroup:
     """One answer. `columns`, `types`, `rows` and iteration are those of the first table; most answers have one.
 
     `partial`: rows are missing; `exactness` and `reasons` say more. `trace` is server → operators, if the query asked for it.
-    `response` is the broker's JSON as it came.
+    `response` is the broker's JSON as it came, without rows if these came as Arrow.
     """
 
     result_sets: tuple[ResultSet, ...]
@@ -102,7 +102,7 @@ class ResultSetGroup:
         return iter(self.rows)
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return len(self._first)
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """The first table's rows as dictionaries by column name."""
@@ -125,12 +125,12 @@ class ResultSetGroup:
         return self.tables[0] if self.tables else ResultSet((), (), [])
 
 
-def parse_response(response: Any) -> ResultSetGroup:
-    """Read a broker's JSON. RemoteError if it is none."""
+def parse_response(response: Any, table: ResultSet | None = None) -> ResultSetGroup:
+    """Read a broker's JSON; `table`, if its rows came beside it. RemoteError if it is none."""
     if not isinstance(response, dict):
         raise RemoteError(f"expected a broker's answer, found {str(response)[:80]!r}")
     try:
-        return _parse(response)
+        return _parse(response, table)
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as problem:
         raise RemoteError(f"a broker's answer cannot be read: {type(problem).__name__} {problem}") from problem
 
@@ -144,10 +144,10 @@ def raise_for_exceptions(result: ResultSetGroup, broker: str = "") -> None:
     raise error_from_code(first.code, first.message + more, result=result, broker=broker)
 
 
-def _parse(response: dict[str, Any]) -> ResultSetGroup:
+def _parse(response: dict[str, Any], table: ResultSet | None) -> ResultSetGroup:
     exceptions = tuple(BrokerException(int(entry.get("errorCode", 450)), str(entry.get("message", ""))) for entry in response.get("exceptions") or ())
     partial = bool(response.get("partialResult", False))
-    result_sets = tuple(_result_sets(response))
+    result_sets = tuple(_result_sets(response)) if table is None else (table,)
     return ResultSetGroup(
         result_sets=result_sets,
         tables=_tables(result_sets),

@@ -49,7 +49,7 @@ class ResultSet:
         return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
 
     def to_arrow(self) -> Any:
-        """A pyarrow Table, typed: LONG int64, TIMESTAMP timestamp[ms], BYTES binary, multi-values lists."""
+        """A pyarrow Table, typed: LONG int64, TIMESTAMP timestamp[ms, UTC], BYTES binary, multi-values lists; types in the fields' metadata."""
         from pinotpy.client.frames import arrow_table
 
         return arrow_table(self)
@@ -58,19 +58,19 @@ class ResultSet:
         """A pandas DataFrame; whole numbers with nulls are Int64, so that no digit is lost. UserError if pandas is not installed."""
         from pinotpy.client.frames import pandas_frame
 
-        return pandas_frame(self)
+        return pandas_frame(self.to_arrow())
 
     def to_polars(self) -> Any:
         """A polars DataFrame; a name that stands twice gets a number. UserError if polars is not installed."""
         from pinotpy.client.frames import polars_frame
 
-        return polars_frame(self)
+        return polars_frame(self.to_arrow())
 
     # --- as the Java client has it ---------------------------------------------------------------------------------
 
     @property
     def row_count(self) -> int:
-        return len(self.rows)
+        return len(self)
 
     @property
     def column_count(self) -> int:
@@ -85,14 +85,14 @@ class ResultSet:
 
     def get_group_key_string(self, row: int, key: int) -> str:
         """A group's key; keys count from 0."""
-        return _text(self.rows[self._checked(row, len(self.rows), "row")][self._key(key)])
+        return _text(self.rows[self._checked(row, len(self), "row")][self._key(key)])
 
     def is_null(self, row: int, column: int = 0) -> bool:
         return self.get_value(row, column) is None
 
     def get_value(self, row: int, column: int = 0) -> Any:
         """The JSON value as it came; None for a null."""
-        cells = self.rows[self._checked(row, len(self.rows), "row")]
+        cells = self.rows[self._checked(row, len(self), "row")]
         return cells[self.group_key_length + self._checked(column, self.column_count, "column")]
 
     def get_string(self, row: int, column: int = 0) -> str:

@@ -33,8 +33,9 @@ from pinotpy.service.known_heads import KnownHeads
 from pinotpy.service.logs import request_id_var
 from pinotpy.service.metrics import Metrics
 from pinotpy.service.rights import Action, Resource, table_resource
-from pinotpy.service.routes import BODY_MAX_BYTES, FastRequest, FastResponse, Route, TargetKind
+from pinotpy.service.routes import BODY_MAX_BYTES, FastRequest, FastResponse, Route, StreamedResponse, TargetKind
 from pinotpy.service.standard_routes import standard_routes
+from pinotpy.service.streaming import send_pieces
 
 _log = logging.getLogger(__name__)
 _SAFE_METHODS = ("GET", "HEAD")
@@ -166,7 +167,10 @@ class HttpApp:
         token = request_id_var.set(visit.request_id)
         try:
             answer = await self._answered(visit, scope, None, limited(receive, visit))
-            await _send(send, answer.status, answer.body, answer.content_type, answer.headers)
+            if isinstance(answer, StreamedResponse):
+                await self._stream(scope, send, answer)
+            else:
+                await _send(send, answer.status, answer.body, answer.content_type, answer.headers)
             return answer.status
         except asyncio.CancelledError:
             raise
@@ -175,11 +179,20 @@ class HttpApp:
         finally:
             request_id_var.reset(token)
 
+    async def _stream(self, scope: Scope, send: Send, answer: StreamedResponse) -> None:
+        connection = scope.get(CONNECTION_KEY)
+        try:
+            await send_pieces(send, answer, connection, has_chunks=scope["http_version"] != "1.0")
+        except Exception as problem:
+            if connection is not None:
+                connection.break_off(scope["path"], problem)
+            raise ClientGoneError from problem
+
     def fast_route(self, method: str, path: str) -> Route | None:
         """The route that answers before FastAPI, if one does."""
         return self._fast.get((method, path))
 
-    async def answer_whole(self, route: Route, scope: Scope, body: bytes, *, is_known: bool = False) -> FastResponse:
+    async def answer_whole(self, route: Route, scope: Scope, body: bytes, *, is_known: bool = False) -> FastResponse | StreamedResponse:
         """Answer a fast route's request that is here as a whole. Raises ClientGoneError when the client hung up meanwhile.
 
         `is_known`: its head passed the checks before (known_heads.py), names nobody, and who asks is all that is left to find out.
@@ -199,7 +212,9 @@ class HttpApp:
                 self.metrics.count("httpRequests", status=f"{status // 100}xx")
             self._latencies.add((time.perf_counter_ns() - started_ns) / 1e9)
 
-    async def _answered(self, visit: Visit, scope: Scope, body: bytes | None, receive: Receive | None, *, is_known: bool = False) -> FastResponse:
+    async def _answered(
+        self, visit: Visit, scope: Scope, body: bytes | None, receive: Receive | None, *, is_known: bool = False
+    ) -> FastResponse | StreamedResponse:
         """The answer of a fast route; its body is given, or received after the caller is known."""
         route, headers = visit.route, scope["headers"]
         try:
@@ -218,7 +233,7 @@ class HttpApp:
                 scope["method"], scope["path"], scope["query_string"], headers, body, visit.peer, visit.request_id, visit.principal.name, visit.allows
             )
             answer = await _while_listened_to(scope, route.handler(request))
-            return answer if isinstance(answer, FastResponse) else FastResponse(answer)
+            return FastResponse(answer) if isinstance(answer, bytes) else answer
         except (asyncio.CancelledError, ClientGoneError):
             raise
         except Exception as problem:

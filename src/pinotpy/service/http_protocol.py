@@ -18,7 +18,8 @@ from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from pinotpy.service.known_heads import KnownHead
-from pinotpy.service.routes import FastResponse, Route
+from pinotpy.service.routes import FastResponse, Route, StreamedResponse
+from pinotpy.service.streaming import ReaderTooSlowError, write_chunks
 
 # Where a request's scope holds its connection.
 CONNECTION_KEY = "pinotpy.connection"
@@ -233,6 +234,7 @@ class GuardedHttpProtocol(HttpToolsProtocol):
         assert front is not None
         is_known = known_body is not None
         refusal = None if is_known or self._refusal is None else self._refusal(scope["headers"])
+        answer: FastResponse | StreamedResponse
         try:
             if refusal is not None:
                 answer = FastResponse(refusal, 403)
@@ -252,13 +254,11 @@ class GuardedHttpProtocol(HttpToolsProtocol):
             await self.flow.drain()
         if request.disconnected or self.transport.is_closing():
             return
+        if isinstance(answer, StreamedResponse):
+            await self._stream(request, answer, scope["path"])
+            return
         body = answer.body
-        head = [STATUS_LINE[answer.status], self._default_lines(), b"content-type: ", answer.content_type, b"\r\ncontent-length: ", b"%d\r\n" % len(body)]
-        for name, value in answer.headers:
-            head += (name, b": ", value, b"\r\n")
-        if not request.keep_alive:
-            head.append(b"connection: close\r\n")
-        head.append(b"\r\n")
+        head = self._head(request, answer, b"\r\ncontent-length: %d\r\n" % len(body))
         request.response_started = request.response_complete = True
         if len(body) <= JOINED_BODY_MAX_BYTES:
             head.append(body)
@@ -269,6 +269,39 @@ class GuardedHttpProtocol(HttpToolsProtocol):
         if not request.keep_alive:
             self.transport.close()
         self.on_response_complete()
+
+    def _head(self, request: _WholeRequest, answer: FastResponse | StreamedResponse, framing: bytes) -> list[bytes]:
+        head = [STATUS_LINE[answer.status], self._default_lines(), b"content-type: ", answer.content_type, framing]
+        for name, value in answer.headers:
+            head += (name, b": ", value, b"\r\n")
+        if not request.keep_alive:
+            head.append(b"connection: close\r\n")
+        head.append(b"\r\n")
+        return head
+
+    async def _stream(self, request: _WholeRequest, answer: StreamedResponse, path: str) -> None:
+        request.response_started = True
+        self.transport.write(b"".join(self._head(request, answer, b"\r\ntransfer-encoding: chunked\r\n")))
+        try:
+            await write_chunks(self, answer)
+        except Exception as problem:
+            self.break_off(path, problem)
+        request.response_complete = True
+        if not request.keep_alive:
+            self.transport.close()
+        self.on_response_complete()
+
+    def has_written(self) -> None:
+        """A piece of an answer went to a client that takes it: `sweep` begins to wait anew."""
+        self._unread_since = self.loop.time()
+
+    def break_off(self, path: str, problem: Exception) -> None:
+        """End the connection in the middle of an answer, so that the client sees that it is not whole."""
+        if isinstance(problem, ReaderTooSlowError):
+            _log.info("answer given up, its client reads too slowly path=%s", path[:200])
+        else:
+            _log.error("answer broke off path=%s", path[:200], exc_info=problem)
+        self.transport.abort()
 
     def on_response_complete(self) -> None:
         # As the server does it, but for the timer that would end an idle connection: `sweep` does.

@@ -29,6 +29,7 @@ __all__ = [
     "FastResponse",
     "Route",
     "Routes",
+    "StreamedResponse",
     "Target",
     "instance",
     "table",
@@ -119,7 +120,21 @@ class FastResponse:
     headers: tuple[tuple[bytes, bytes], ...] = ()
 
 
-FastHandler = Callable[[FastRequest], Awaitable[bytes | FastResponse]]
+@dataclass(frozen=True, slots=True)
+class StreamedResponse:
+    """An answer of a fast route that is sent as HTTP chunks, each made when the client has taken most of those before.
+
+    pieces: made on the event loop, so each within a few milliseconds. One that raises breaks the connection off, so that the
+    client sees that the answer is not whole.
+    """
+
+    pieces: Iterator[bytes | memoryview]
+    content_type: bytes
+    status: int = 200
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+
+
+FastHandler = Callable[[FastRequest], Awaitable[bytes | FastResponse | StreamedResponse]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +193,7 @@ class Routes:
     def fast(
         self, method: str, path: str, action: Action, target: Target, *, body_max_bytes: int = BODY_MAX_BYTES, **options: Any
     ) -> Callable[[FastHandler], FastHandler]:
-        """Declare a route that is answered before FastAPI: `async (FastRequest) -> bytes | FastResponse`, a fixed path."""
+        """Declare a route that is answered before FastAPI: `async (FastRequest) -> bytes | FastResponse | StreamedResponse`, a fixed path."""
         assert "{" not in path, f"a fast route has a fixed path, not {path}"
 
         def declare(handler: FastHandler) -> FastHandler:

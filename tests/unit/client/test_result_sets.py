@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import sys
 import types
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -183,19 +183,19 @@ def test_preserved_types_stay_numbers() -> None:
 def test_arrow_columns_have_the_types_that_the_broker_names() -> None:
     arrow = parse_response(TYPED).to_arrow()
     assert [str(kind) for kind in arrow.schema.types] == [
-        "int32", "int64", "float", "double", "bool", "timestamp[ms]", "string", "binary", "decimal128(3, 2)",
-        "list<item: int64>", "list<item: timestamp[ms]>",
+        "int32", "int64", "float", "double", "bool", "timestamp[ms, tz=UTC]", "string", "binary", "decimal128(38, 2)",
+        "list<item: int64>", "list<item: timestamp[ms, tz=UTC]>",
     ]  # fmt: skip
     first, second = arrow.to_pylist()
     assert first["l"] == 2**53 + 1 and first["d"] != first["d"] and first["x"] == b"\x00\xff" and first["m"] == Decimal("1.50")
-    assert first["t"] == datetime(2013, 1, 2, 3, 4, 5, 500_000)  # noqa: DTZ001 - Arrow's timestamps without zone
-    assert first["times"] == [datetime(1970, 1, 1, 0, 0, 0, 1000)] and first["many"] == [1, 2]  # noqa: DTZ001
+    assert first["t"] == datetime(2013, 1, 2, 3, 4, 5, 500_000, tzinfo=UTC)
+    assert first["times"] == [datetime(1970, 1, 1, 0, 0, 0, 1000, tzinfo=UTC)] and first["many"] == [1, 2]
     assert second == {**dict.fromkeys("iblmtsx"), "f": float("-inf"), "d": 1.0, "many": [], "times": None}
 
 
 def test_times_may_be_milliseconds_too() -> None:
     found = table({"t": ("TIMESTAMP", [86_400_000, None])}).to_arrow().column("t").to_pylist()
-    assert found == [datetime(1970, 1, 2), None]  # noqa: DTZ001
+    assert found == [datetime(1970, 1, 2, tzinfo=UTC), None]
     # The broker writes times beyond the year 9999 as milliseconds.
     far = table({"t": ("TIMESTAMP", ["253402300800000", "1970-01-01 00:00:00.0"])}).to_arrow().column("t").cast(pa.int64()).to_pylist()
     assert far == [253_402_300_800_000, 0]

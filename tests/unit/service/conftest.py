@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -20,7 +21,7 @@ from pinotpy.service.http_server import HttpServer, serve
 from pinotpy.service.metric_catalogue import BROKER_METRICS
 from pinotpy.service.metrics import Metrics
 from pinotpy.service.rights import table_resource
-from pinotpy.service.routes import CLUSTER, EACH_TABLE, IN_HANDLER, Action, FastRequest, FastResponse, Routes, instance, table, table_in_query
+from pinotpy.service.routes import CLUSTER, EACH_TABLE, IN_HANDLER, Action, FastRequest, FastResponse, Routes, StreamedResponse, instance, table, table_in_query
 from pinotpy.service.tls import TlsFiles
 
 TABLES = ("flights", "salaries")
@@ -39,6 +40,24 @@ class Toy:
     metrics: Metrics
     not_ready: str | None = None
     bodies: list[bytes] = field(default_factory=list)
+
+
+ENDLESS_PIECE = bytes(1 << 16)
+
+
+def _breaking() -> Iterator[bytes]:
+    yield b"one"
+    raise ZeroDivisionError("secret detail")
+
+
+def _endless(bodies: list[bytes]) -> Iterator[bytes]:
+    """Pieces as long as somebody takes them; `bodies` counts those that were made."""
+    try:
+        for _ in itertools.count():
+            bodies.append(b"piece")
+            yield ENDLESS_PIECE
+    finally:
+        bodies.append(b"given up")
 
 
 def toy_routes(bodies: list[bytes]) -> Routes:
@@ -86,7 +105,7 @@ def toy_routes(bodies: list[bytes]) -> Routes:
         raise UserError("no such thing as /tables/x in '/var/lib/pinotpy/y'")
 
     @routes.fast("POST", "/query", Action.READ, IN_HANDLER, body_max_bytes=2000, summary="Query")
-    async def query(request: FastRequest) -> bytes | FastResponse:
+    async def query(request: FastRequest) -> bytes | FastResponse | StreamedResponse:
         bodies.append(request.body)
         match request.body:
             case b"boom":
@@ -101,6 +120,12 @@ def toy_routes(bodies: list[bytes]) -> Routes:
                     raise
             case b"text":
                 return FastResponse(b"hello", 202, b"text/plain", ((b"x-extra", b"1"),))
+            case b"stream":
+                return StreamedResponse(iter([b"one", b"", memoryview(b"two"), b"x" * 300_000]), b"text/plain", headers=((b"x-extra", b"1"),))
+            case b"break":
+                return StreamedResponse(_breaking(), b"text/plain")
+            case b"endless":
+                return StreamedResponse(_endless(bodies), b"text/plain")
         if not request.allows(Action.READ, table_resource("flights")):
             raise AccessDeniedError("no READ right on table 'flights'")
         return b'{"who":"%s"}' % request.principal_name.encode()

@@ -1,6 +1,7 @@
 """POST and GET /query (PQL), /query/sql (SQL): body to Question, answered before FastAPI (design D9).
 
 A body that isn't JSON or has no query text is HTTP 400; everything else is HTTP 200 with the answer or its `exceptions`.
+A client whose Accept header prefers Arrow gets rows as an Arrow stream, and what has no table (faults) as JSON all the same.
 """
 
 from __future__ import annotations
@@ -15,11 +16,14 @@ from pinotpy.broker.handler import Broker, Question, answer_query, parse_key_val
 from pinotpy.config.document import describe
 from pinotpy.errors import AccessDeniedError, UserError
 from pinotpy.pql.ast import Dialect
+from pinotpy.query.response import arrow
+from pinotpy.service.accept import preferred_type
 from pinotpy.service.rights import Action, table_resource
-from pinotpy.service.routes import IN_HANDLER, FastRequest, Routes
+from pinotpy.service.routes import IN_HANDLER, FastRequest, Routes, StreamedResponse
 
 QUERY_BODY_MAX_BYTES = 4 << 20
 PARAMETERS_MAX = 100
+_OFFERS = ("application/json", arrow.CONTENT_TYPE)
 _TRUE = (True, "true", "True", "TRUE", 1, "1")
 
 
@@ -27,12 +31,13 @@ def routes(broker: Broker) -> Routes:
     """The query routes over `broker`."""
     declared = Routes("Query")
 
-    async def answer(request: FastRequest, question: Question) -> bytes:
+    async def answer(request: FastRequest, question: Question) -> bytes | StreamedResponse:
         def may_read(table: str) -> None:
             if not request.allows(Action.READ, table_resource(table)):
                 raise AccessDeniedError(f"'{request.principal_name}' may not read table '{table}', or there is no such table", table=table)
 
-        return await answer_query(broker, question, may_read)
+        answer = await answer_query(broker, question, may_read, wants_arrow=_wants_arrow(request))
+        return answer if isinstance(answer, bytes) else StreamedResponse(arrow.stream_pieces(answer), arrow.CONTENT_TYPE.encode())
 
     @declared.fast(
         "POST",
@@ -42,7 +47,7 @@ def routes(broker: Broker) -> Routes:
         body_max_bytes=QUERY_BODY_MAX_BYTES,
         summary="Ask in PQL: {pql, queryOptions?, trace?, explain?, …}",
     )
-    async def post_pql(request: FastRequest) -> bytes:
+    async def post_pql(request: FastRequest) -> bytes | StreamedResponse:
         body = _json_object(request.body)
         # As in the reference, a body with `sql` is parsed as SQL here too, and answered in SQL's shape.
         if "sql" in body:
@@ -52,18 +57,26 @@ def routes(broker: Broker) -> Routes:
     @declared.fast(
         "POST", "/query/sql", Action.READ, IN_HANDLER, body_max_bytes=QUERY_BODY_MAX_BYTES, summary="Ask in SQL: {sql, queryOptions?, trace?, explain?}"
     )
-    async def post_sql(request: FastRequest) -> bytes:
+    async def post_sql(request: FastRequest) -> bytes | StreamedResponse:
         return await answer(request, _question(_json_object(request.body), "sql", Dialect.SQL))
 
     @declared.fast("GET", "/query", Action.READ, IN_HANDLER, summary="Ask in PQL: ?bql=")
-    async def get_pql(request: FastRequest) -> bytes:
+    async def get_pql(request: FastRequest) -> bytes | StreamedResponse:
         return await answer(request, _question(_parameters(request.query_string), "bql", Dialect.PQL))
 
     @declared.fast("GET", "/query/sql", Action.READ, IN_HANDLER, summary="Ask in SQL: ?sql=")
-    async def get_sql(request: FastRequest) -> bytes:
+    async def get_sql(request: FastRequest) -> bytes | StreamedResponse:
         return await answer(request, _question(_parameters(request.query_string), "sql", Dialect.SQL))
 
     return declared
+
+
+def _wants_arrow(request: FastRequest) -> bool:
+    accepts = [value for name, value in request.headers if name == b"accept"]
+    # Most clients say */* or nothing: no need to read on.
+    if not accepts or (len(accepts) == 1 and b"arrow" not in accepts[0].lower()):
+        return False
+    return preferred_type(b",".join(accepts).decode("latin-1"), _OFFERS) == arrow.CONTENT_TYPE
 
 
 def _json_object(body: bytes) -> dict[str, Any]:

@@ -1,14 +1,16 @@
-"""Ask a query and print its answer as a table (or JSON with --json)."""
+"""Ask a query and print its answer as a table (or JSON with --json), or write it to a file (Arrow, Parquet, CSV)."""
 
 from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from pinotpy.cli import options
+from pinotpy.errors import UserError
 
 NAME = "post-query"
 
@@ -25,13 +27,25 @@ def run(
     auth_token: options.AuthToken = None,
     tls_ca_file: options.ClientCa = None,
     as_json: options.Json = False,
+    output: Annotated[Path | None, typer.Option("--output", help="write the rows to this file instead; it is there whole or not at all")] = None,
+    file_format: Annotated[str | None, typer.Option("--format", help="of the file: arrow, parquet or csv (default: as its name ends)")] = None,
 ) -> None:
-    from pinotpy.cli.asking import ask
+    from pinotpy.cli.asking import ask, ask_for_rows
 
     text = sys.stdin.read() if query == "-" else query
-    answer = ask(
-        broker_url, text, query_type, options.access(user, password, auth_token, tls_ca_file), query_options=query_options, trace=trace, timeout_s=timeout_s
-    )
+    access = options.access(user, password, auth_token, tls_ca_file)
+    if output is not None:
+        from pinotpy.cli.result_files import format_of, write_result
+
+        wanted = format_of(output, file_format)
+        group = ask_for_rows(broker_url, text, query_type, access, query_options=query_options, timeout_s=timeout_s)
+        typer.echo(f"{write_result(group, output, wanted):,} rows written to {output}")
+        for reason in group.reasons:
+            typer.echo(f"{group.exactness}: {reason}", err=True)
+        return
+    if file_format is not None:
+        raise UserError("--format is of the file that --output names: give both")
+    answer = ask(broker_url, text, query_type, access, query_options=query_options, trace=trace, timeout_s=timeout_s)
     if as_json:
         typer.echo(json.dumps(answer, indent=2, ensure_ascii=False))
     else:

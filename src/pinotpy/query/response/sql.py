@@ -54,7 +54,7 @@ def result_keys(context: QueryContext, result: ReducedResult, check: Check = no_
 
 
 def write(shown: dict[str, Any] | None, envelope: Envelope) -> bytes:
-    """The response body. `shown` are the `result_keys`; None (nothing could be computed) leaves resultTable out."""
+    """The response body. `shown` are the `result_keys`; None leaves resultTable out, but for what EXPLAIN answers."""
     statistics = envelope.statistics
     body: dict[str, Any] = {}
     num_empty, num_match_all = 0, 0
@@ -66,6 +66,7 @@ def write(shown: dict[str, Any] | None, envelope: Envelope) -> bytes:
         names, types = zip(*TABLE_COLUMNS, strict=True)
         body["resultTable"] = {"dataSchema": {"columnNames": names, "columnDataTypes": types}, "rows": rows}
         body["numRowsResultSet"] = len(rows)
+    if explained is not None:
         num_empty, num_match_all = explained.num_segments("nothing"), explained.num_segments("everything")
     body |= {
         "numRowsResultSet": body.get("numRowsResultSet", 0),
