@@ -16,7 +16,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from datasketches import compact_theta_sketch
+from datasketches import PyLongsSerDe, PyStringsSerDe, compact_theta_sketch, frequent_items_error_type, frequent_items_sketch
 from golden_comparison import Answer, codes, has_defined_order, result_difference, row_lists, same
 
 Ask = Callable[[str], dict[str, Any]]  # the same question with another text
@@ -252,15 +252,25 @@ _DIGEST = re.compile(r"PERCENTILE(?:EST|TDIGEST)(\d+)(MV)?\(", re.IGNORECASE)
 _DIGEST_WITH_LEVEL = re.compile(r"PERCENTILE(?:EST|TDIGEST|KLL)(MV)?\((\w+),\s*(\d+)(?:,\s*\d+)?\)", re.IGNORECASE)
 RANK_ERROR = 3  # in a hundred
 THETA_ERROR = 0.03
+# Estimates of distinct values at their default precisions: four standard errors, with 2^14 registers, 2^12 registers, 2^12 rows.
+_COUNT = re.compile(r"DISTINCTCOUNT(HLLPLUS|ULL|CPCSKETCH)(MV)?\(([^(),]*)\)", re.IGNORECASE)
+COUNT_ERRORS = {"HLLPLUS": 4 * 1.04 / 2**7, "ULL": 4 * 0.78 / 2**6, "CPCSKETCH": 4 * 0.69 / 2**6}
+_FREQUENT = re.compile(r"FREQUENT(LONGS|STRINGS)SKETCH\(", re.IGNORECASE)
 
 
 def is_within_sketch_error(ask: Ask, text: str, theirs: dict[str, Any], ours: dict[str, Any]) -> bool:
     """Rule `sketch`. Percentiles: both estimates of every group lie between the exact values RANK_ERROR ranks in a hundred below
-    and above. Serialized theta sketches: what both estimate differs by THETA_ERROR at most."""
+    and above. Serialized theta sketches: what both estimate differs by THETA_ERROR at most. Numbers of distinct values: both
+    estimates lie within COUNT_ERRORS of the exact number. Frequent items: both sketches say the same of every value, up to what
+    they say they may be off."""
     if codes(theirs) or codes(ours):
         return False
     if "RAWTHETASKETCH" in text.upper():
         return _equal_theta_sketches(theirs, ours)
+    if _FREQUENT.search(text):
+        return _equal_frequent_items(text, theirs, ours)
+    if _COUNT.search(text):
+        return _near_exact_counts(ask, text, theirs, ours)
     if not (_DIGEST.search(text) or _DIGEST_WITH_LEVEL.search(text)) or _names(theirs) != _names(ours):
         return False
     low, high = (_values_by_group(ask(_at_moved_level(text, sign * RANK_ERROR))) for sign in (-1, 1))
@@ -292,6 +302,53 @@ def _equal_theta_sketches(theirs: dict[str, Any], ours: dict[str, Any]) -> bool:
     left, right = (_values_by_group(answer) for answer in (theirs, ours))
     estimates = [[compact_theta_sketch.deserialize(base64.b64decode(values[key])).get_estimate() for key in sorted(left)] for values in (left, right)]
     return bool(left) and left.keys() == right.keys() and all(math.isclose(a, b, rel_tol=THETA_ERROR) for a, b in zip(*estimates, strict=True))
+
+
+def _near_exact_counts(ask: Ask, text: str, theirs: dict[str, Any], ours: dict[str, Any]) -> bool:
+    """Only the columns of estimates differ, and they are near the exact numbers of distinct values."""
+    exact = _rows(ask(_COUNT.sub(lambda match: f"DISTINCTCOUNT{match[2] or ''}({match[3]})", text)))
+    kinds = [match[1].upper() for match in _COUNT.finditer(text)]
+    rows = [_rows(answer) for answer in (theirs, ours)]
+    if _names(theirs) != _names(ours) or not exact or any(len(own) != len(exact) for own in rows):
+        return False
+    names = _names(theirs)["columnNames"]
+    columns = [i for i, name in enumerate(names) if re.match(r"distinctcount(hllplus|ull|cpcsketch)", str(name))]
+    if len(columns) != len(kinds):
+        return False
+    for left, right, true in zip(*rows, exact, strict=True):
+        if any(left[i] != right[i] for i in range(len(names)) if i not in columns):
+            return False
+        for i, kind in zip(columns, kinds, strict=True):
+            if any(abs(own[i] - true[i]) > COUNT_ERRORS[kind] * true[i] + 0.5 for own in (left, right)):
+                return False
+    return True
+
+
+def _rows(answer: dict[str, Any]) -> list[list[Any]]:
+    rows: list[list[Any]] = (answer.get("resultTable") or {"rows": []})["rows"]
+    return rows
+
+
+def _equal_frequent_items(text: str, theirs: dict[str, Any], ours: dict[str, Any]) -> bool:
+    read = [{key: _frequent_items(value, text) for key, value in _values_by_group(answer).items()} for answer in (theirs, ours)]
+    if read[0].keys() != read[1].keys() or _names(theirs) != _names(ours):
+        return False
+    for key, (total, offset, counts) in read[0].items():
+        own_total, own_offset, own_counts = read[1][key]
+        slack = max(offset, own_offset)
+        if total != own_total or any(abs(counts.get(item, 0) - own_counts.get(item, 0)) > slack for item in counts.keys() | own_counts.keys()):
+            return False
+    return bool(read[0])
+
+
+def _frequent_items(value: str, text: str) -> tuple[int, int, dict[Any, int]]:
+    """(total, how far counts may be off, count by item) of a base64 sketch, read by DataSketches."""
+    serde = PyLongsSerDe() if "LONGSSKETCH" in text.upper() else PyStringsSerDe()
+    sketch = frequent_items_sketch.deserialize(base64.b64decode(value), serde)
+    if sketch.is_empty():
+        return 0, 0, {}
+    items = sketch.get_frequent_items(frequent_items_error_type.NO_FALSE_NEGATIVES, 0)
+    return sketch.total_weight, max((upper - lower for _, _, lower, upper in items), default=0), {item: lower for item, _, lower, _ in items}
 
 
 def _values_by_group(answer: dict[str, Any]) -> dict[tuple[int, tuple[str, ...]], str]:

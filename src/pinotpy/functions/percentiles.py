@@ -37,6 +37,13 @@ class PercentileFunction(AggregateFunction):
         found.level = self._level(parameters)
         return found
 
+    @classmethod
+    def of_level(cls, level: float) -> Self:
+        """This function for a level: what orders groups by their sketches."""
+        found = cls(cls.__name__.lower(), cls.__name__)
+        found.level = level
+        return found
+
     def _level(self, parameters: Sequence[Parameter]) -> float:
         level = parameters[0] if parameters else None
         if isinstance(level, bool) or not isinstance(level, int | float) or not 0 <= level <= 100:

@@ -53,7 +53,8 @@ _ALL: Final = [
     AggregationName("countmv", "countMV", is_multi_value=True),
     *(name for pql in ("sum", "min", "max", "avg", "minMaxRange", "distinctCount", "distinctSum", "distinctAvg") for name in _twins(pql)),
     *(name for pql in ("distinctCountBitmap", "fastHLL") for name in _twins(pql)),
-    *(name for pql in ("distinctCountHLL", "distinctCountRawHLL", "distinctCountHLLPlus", "distinctCountRawHLLPlus") for name in _twins(pql, 2, shown=1)),
+    *(name for pql in ("distinctCountHLL", "distinctCountRawHLL") for name in _twins(pql, 2, shown=1)),
+    *(name for pql in ("distinctCountHLLPlus", "distinctCountRawHLLPlus") for name in _twins(pql, 3, shown=1)),
     *(name for pql in ("percentile", "percentileEst", "percentileRawEst") for name in _percentiles(pql)),
     *(name for pql in ("percentileTDigest", "percentileRawTDigest", "percentileKLL", "percentileRawKLL") for name in _percentiles(pql, 3)),
     *(name for pql in ("percentileSmartTDigest",) for name in _percentiles(pql, 3)),
@@ -72,15 +73,12 @@ _ALL: Final = [
     *_plain("listAgg", 3, arguments_min=2, shown=1),
     *_plain("segmentPartitionedDistinctCount"),
     *_plain("idSet", 2, shown=1),
-    *(
-        name
-        for pql in ("distinctCountThetaSketch", "distinctCountRawThetaSketch", "distinctCountSmartHLL", "distinctCountULL", "distinctCountRawULL")
-        for name in _plain(pql, 100, shown=1)
-    ),
+    *(name for pql in ("distinctCountThetaSketch", "distinctCountRawThetaSketch", "distinctCountSmartHLL") for name in _plain(pql, 100, shown=1)),
+    *(name for pql in ("distinctCountULL", "distinctCountRawULL", "distinctCountSmartHLLPlus", "distinctCountSmartULL") for name in _plain(pql, 2, shown=1)),
     *(
         name
         for pql in ("distinctCountCPCSketch", "distinctCountRawCPCSketch", "frequentLongsSketch", "frequentStringsSketch")
-        for name in _plain(pql, 3, shown=1)
+        for name in _plain(pql, 2, shown=1)
     ),
     *(name for pql in ("exprMin", "exprMax") for name in _plain(pql, 100, arguments_min=2)),
 ]

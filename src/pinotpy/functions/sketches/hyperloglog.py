@@ -88,21 +88,21 @@ def register_entries(hashes: NDArray[np.uint32], log2m: int) -> NDArray[np.int64
 
 def states_of_values(rows: Rows, values: pa.Array, num_rows: int, data_type: DataType, log2m: int) -> list[pa.Array]:
     """State columns from (row, value) pairs, as DistributionPlan.collect gets them."""
-    return _states(rows, register_entries(hash_values(values, data_type), log2m), _log2m_of_rows(rows, num_rows, log2m))
+    return highest_ranks(rows, register_entries(hash_values(values, data_type), log2m), log2m_of_rows(rows, num_rows, log2m))
 
 
 def states_of_entries(rows: Rows, entries: NDArray[np.int64], num_rows: int, log2m: int) -> list[pa.Array]:
     """State columns from (row, register << 5 | rank) pairs in any order."""
-    return _states(rows, entries, _log2m_of_rows(rows, num_rows, log2m))
+    return highest_ranks(rows, entries, log2m_of_rows(rows, num_rows, log2m))
 
 
-def _log2m_of_rows(rows: Rows, num_rows: int, log2m: int) -> NDArray[np.int8]:
+def log2m_of_rows(rows: Rows, num_rows: int, log2m: int) -> NDArray[np.int8]:
     found = np.zeros(num_rows, np.int8)
     found[rows] = log2m
     return found
 
 
-def _states(rows: Rows, entries: NDArray[np.int64], log2m: NDArray[np.int8]) -> list[pa.Array]:
+def highest_ranks(rows: Rows, entries: NDArray[np.int64], log2m: NDArray[np.int8]) -> list[pa.Array]:
     """State columns of len(log2m) rows from (row, entry) pairs in any order: the highest rank of each register stays."""
     keys = np.sort((rows << _ENTRY_BITS) | entries)
     last = np.ones(len(keys), np.bool_)
@@ -125,7 +125,7 @@ def states_of_serialized(rows: Rows, values: pa.Array, num_rows: int) -> list[pa
     HyperLogLogs of different log2m in one row."""
     begin, length, data = byte_strings(values)
     log2m, size_bytes = _big_endian_ints(data, begin), _big_endian_ints(data, begin + 4)
-    expected = 4 * _num_words(np.clip(log2m, 0, LOG2M_MAX))
+    expected = 4 * num_words(np.clip(log2m, 0, LOG2M_MAX))
     wrong = (length < _HEADER_SIZE_BYTES) | (log2m < 1) | (log2m > LOG2M_MAX) | (size_bytes != expected) | (length != _HEADER_SIZE_BYTES + expected)
     if wrong.any():
         raise not_serialized(f"BYTES of length {int(length[np.argmax(wrong)])}")
@@ -137,11 +137,11 @@ def states_of_serialized(rows: Rows, values: pa.Array, num_rows: int) -> list[pa
         for first in range(0, len(members), step):
             chunk = members[first : first + step]
             block = data[(begin[chunk] + _HEADER_SIZE_BYTES)[:, None] + np.arange(int(expected[chunk[0]]))]
-            place, entries = _unpacked(block.view(">u4"), kind)
+            place, entries = unpacked_registers(block.view(">u4"), kind)
             filled[chunk[place]] = True
             parents.append(rows[chunk[place]])
             parts.append(entries)
-    return _states(np.concatenate(parents), np.concatenate(parts), _agreed_log2m(rows, log2m.astype(np.int8), filled, num_rows))
+    return highest_ranks(np.concatenate(parents), np.concatenate(parts), agreed_log2m(rows, log2m.astype(np.int8), filled, num_rows))
 
 
 def not_serialized(found: str) -> QueryExecutionError:
@@ -156,11 +156,11 @@ def _big_endian_ints(data: NDArray[np.uint8], begin: NDArray[np.int64]) -> NDArr
     return data[at[:, None] + np.arange(4)].view(">i4")[:, 0].astype(np.int64)
 
 
-def _num_words(log2m: Any) -> Any:
+def num_words(log2m: Any) -> Any:
     return np.maximum((1 << log2m) // _REGISTERS_A_WORD, np.where(log2m < 3, 0, 1)) + 1
 
 
-def _unpacked(words: NDArray[Any], log2m: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def unpacked_registers(words: NDArray[Any], log2m: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """(row, register << 5 | rank) of the registers that are not 0, of uint32[rows, words]."""
     shifts = np.arange(_REGISTERS_A_WORD, dtype=np.uint32) * np.uint32(_RANK_BITS)
     ranks = (words.astype(np.uint32)[:, :, None] >> shifts) & np.uint32(_RANKS)
@@ -178,10 +178,10 @@ def merge_states(states: Sequence[pa.Array], groups: Rows, num_groups: int) -> l
     parents = pc.list_parent_indices(registers).to_numpy(zero_copy_only=False).astype(np.int64)
     filled = pc.fill_null(pc.list_value_length(registers), 0).to_numpy(zero_copy_only=False) > 0
     entries = registers.flatten().to_numpy(zero_copy_only=False).astype(np.int64)
-    return _states(groups[parents], entries, _agreed_log2m(groups, log2m, filled, num_groups))
+    return highest_ranks(groups[parents], entries, agreed_log2m(groups, log2m, filled, num_groups))
 
 
-def _agreed_log2m(groups: Rows, log2m: NDArray[np.int8], filled: NDArray[np.bool_], num_groups: int) -> NDArray[np.int8]:
+def agreed_log2m(groups: Rows, log2m: NDArray[np.int8], filled: NDArray[np.bool_], num_groups: int) -> NDArray[np.int8]:
     """The log2m of each group: those of empty HyperLogLogs count only where all are empty."""
     high, low, of_empty = np.zeros(num_groups, np.int8), np.full(num_groups, LOG2M_MAX + 1, np.int8), np.zeros(num_groups, np.int8)
     np.maximum.at(high, groups[filled], log2m[filled])
@@ -200,35 +200,48 @@ def _agreed_log2m(groups: Rows, log2m: NDArray[np.int8], filled: NDArray[np.bool
 def estimates(states: Sequence[pa.Array]) -> pa.Array:
     """The number of distinct values of each row, int64; 0 where nothing was seen."""
     log2m = pc.fill_null(states[0], LOG2M_DEFAULT).to_numpy(zero_copy_only=False)
-    parents, _, ranks = _entries(states[1])
+    parents, _, ranks = register_ranks(states[1])
     count = np.ldexp(1.0, log2m.astype(np.int32))
     zeros = count - np.bincount(parents, minlength=len(log2m))
     # Ranks are at most 33 − log2m: sums of these powers of two are exact in any order.
     inverse = zeros + np.bincount(parents, np.ldexp(1.0, -ranks), len(log2m))
-    alpha = 0.7213 / (1 + 1.079 / count)
-    for small, value in _ALPHAS.items():
-        alpha[log2m == small] = value
-    estimate = alpha * count * count * (1.0 / inverse)
+    estimate = alphas(log2m) * count * count * (1.0 / inverse)
     counted = (estimate <= 2.5 * count) & (zeros > 0)
     estimate[counted] = count[counted] * np.log(count[counted] / zeros[counted])
     return pa.array(np.floor(estimate + 0.5).astype(np.int64))
 
 
+def alphas(log2m: NDArray[Any]) -> NDArray[np.float64]:
+    """What the harmonic mean of so many registers is multiplied by."""
+    found: NDArray[np.float64] = 0.7213 / (1 + 1.079 / np.ldexp(1.0, log2m.astype(np.int32)))
+    for small, value in _ALPHAS.items():
+        found[log2m == small] = value
+    return found
+
+
 def serialized(states: Sequence[pa.Array], log2m_of_nothing: int) -> list[bytes]:
     """The HyperLogLogs in their serialized form."""
     log2m = pc.fill_null(states[0], log2m_of_nothing).to_numpy(zero_copy_only=False).astype(np.int64)
-    parents, register, ranks = _entries(states[1])
-    words = _num_words(log2m) + 2
-    starts = np.concatenate([[0], np.cumsum(words)])
-    out = np.zeros(int(starts[-1]), np.uint32)
-    out[starts[:-1]], out[starts[:-1] + 1] = log2m, 4 * (words - 2)
-    shifted = ranks.astype(np.uint32) << (_RANK_BITS * (register % _REGISTERS_A_WORD)).astype(np.uint32)
-    np.bitwise_or.at(out, starts[parents] + 2 + register // _REGISTERS_A_WORD, shifted)
+    parents, register, ranks = register_ranks(states[1])
+    words, starts = pack_registers(log2m, parents, register, ranks)
+    out = np.insert(words, np.repeat(starts[:-1], 2), np.column_stack([log2m, 4 * np.diff(starts)]).ravel().astype(np.uint32))
+    starts = starts + 2 * np.arange(len(starts))
     body, ends = out.astype(">u4").tobytes(), (4 * starts).tolist()
     return [body[begin:end] for begin, end in pairwise(ends)]
 
 
-def _entries(registers: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
+def pack_registers(
+    log2m: NDArray[np.int64], parents: NDArray[np.int64], register: NDArray[np.int64], ranks: NDArray[np.int32]
+) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+    """(words of all rows, where those of each row begin and the last ends), six registers a word."""
+    starts = np.concatenate([[0], np.cumsum(num_words(log2m))])
+    words = np.zeros(int(starts[-1]), np.uint32)
+    shifted = ranks.astype(np.uint32) << (_RANK_BITS * (register % _REGISTERS_A_WORD)).astype(np.uint32)
+    np.bitwise_or.at(words, starts[parents] + register // _REGISTERS_A_WORD, shifted)
+    return words, starts
+
+
+def register_ranks(registers: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
     """(row, register, rank) of all registers that are not 0."""
     parents = pc.list_parent_indices(registers).to_numpy(zero_copy_only=False).astype(np.int64)
     entries = registers.flatten().to_numpy(zero_copy_only=False)

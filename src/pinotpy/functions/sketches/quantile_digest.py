@@ -11,16 +11,21 @@ sign bit turned, of which the low `level` bits are free), weight f64.
 from __future__ import annotations
 
 import struct
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pinotpy.errors import QueryExecutionError
+from pinotpy.functions.sketches.bits import bit_lengths
+from pinotpy.functions.sketches.multiset import Multisets
 
 _HEAD: Final = struct.Struct(">ddqqqi")
 _NODE: Final = np.dtype([("flags", "u1"), ("level", "u1"), ("bits", ">u8"), ("weight", ">f8")])
 _SIGN: Final = np.uint64(1 << 63)
+_LEFT, _RIGHT = 1, 2
+MAX_ERROR: Final = 0.05  # of the ranks, what the reference allows its digests
 
 Longs = NDArray[np.int64]
 
@@ -67,3 +72,35 @@ def read_digest(data: bytes) -> tuple[Longs, Longs]:
     weights = np.rint(nodes["weight"]).astype(np.int64)
     seen = weights > 0
     return np.clip(upper, least, greatest)[seen], weights[seen]
+
+
+def write_digests(multisets: Multisets) -> list[bytes]:
+    """Serialized quantile digests of multisets of LONG: a leaf for each value, in the tree that they span."""
+    keys = multisets.values.view(np.uint64) ^ _SIGN
+    counts = multisets.counts.astype(np.float64)
+    found = []
+    for begin, end in pairwise(multisets.offsets.tolist()):
+        own, nodes = keys[begin:end], _nodes(keys[begin:end], counts[begin:end])
+        least, greatest = (int((own[at] ^ _SIGN).astype(np.int64)) for at in (0, -1)) if len(own) else (np.iinfo(np.int64).max, np.iinfo(np.int64).min)
+        found.append(_HEAD.pack(MAX_ERROR, 0.0, 0, int(least), int(greatest), len(nodes)) + nodes.tobytes())
+    return found
+
+
+def _nodes(keys: NDArray[np.uint64], counts: NDArray[np.float64]) -> NDArray[Any]:
+    """The leaves and the nodes above two children, in post-order. Two neighbouring keys meet at the level of their highest bit
+    that differs; a node is complete as soon as a pair that meets higher up comes."""
+    nodes = np.zeros(max(2 * len(keys) - 1, 0), _NODE)
+    meets = bit_lengths(keys[1:] ^ keys[:-1]).tolist()
+    open_levels: list[int] = []
+    at = 0
+    for i, key in enumerate(keys.tolist()):
+        nodes[at] = (0, 0, key, counts[i])
+        at += 1
+        following = meets[i] if i < len(meets) else 65
+        while open_levels and open_levels[-1] < following:
+            level = open_levels.pop()
+            nodes[at] = (_LEFT | _RIGHT, level, key >> level << level, 0.0)
+            at += 1
+        if i < len(meets):
+            open_levels.append(following)
+    return nodes

@@ -15,7 +15,9 @@ Source: T. Dunning, "Computing extremely accurate quantiles using t-digests".
 
 from __future__ import annotations
 
+import math
 import struct
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -160,3 +162,26 @@ def _with_ends(means: Doubles, weights: Longs, least: float, greatest: float) ->
                 at = 0 if end == 0 else len(means)
                 means, weights = np.insert(means, at, value), np.insert(weights, at, 1)
     return means, weights
+
+
+def write_digests(multisets: Multisets, compression: float) -> list[bytes]:
+    """Serialized t-digests (verbose encoding) of multisets."""
+    seen = multisets.lengths > 0
+    filled = multisets.without_empty()
+    sizes = filled.sizes()
+    edges = [np.zeros_like(sizes)]
+    while (edges[-1] < sizes).any():
+        begin = np.minimum(edges[-1], sizes - 1)
+        edges.append(np.minimum(np.where(edges[-1] == 0, 1, edges[-1] + _widths(sizes, begin, compression)), sizes))
+    means = [_means(filled, begin, end) for begin, end in pairwise(edges)]
+    weights = [end - begin for begin, end in pairwise(edges)]
+    found, number = [], 0
+    for group, is_seen in enumerate(seen.tolist()):
+        if not is_seen:
+            found.append(_VERBOSE_HEAD.pack(_VERBOSE, math.inf, -math.inf, compression, 0))
+            continue
+        pairs = np.array([(weight[number], mean[number]) for weight, mean in zip(weights, means, strict=True) if weight[number]], ">f8")
+        least, greatest = multisets.values[multisets.offsets[group]], multisets.values[multisets.offsets[group + 1] - 1]
+        found.append(_VERBOSE_HEAD.pack(_VERBOSE, least, greatest, compression, len(pairs)) + pairs.tobytes())
+        number += 1
+    return found

@@ -1,0 +1,63 @@
+"""DISTINCTCOUNTHLLPLUS(x[, p[, sp]]), DISTINCTCOUNTHLLPLUSMV: about how many different values, by HyperLogLog++. BYTES columns
+hold sketches as stream-lib writes them, which are merged. Nulls count as the column's default value, as in DISTINCTCOUNTHLL."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Self
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pinotpy.data_types import DataType
+from pinotpy.functions.sketches import hyperloglog_plus
+from pinotpy.functions.sketches.hash64 import murmur64_of_values
+from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, DistributionPlan, Groups, Parameter, Plan
+
+
+class DistinctCountHllPlus(AggregateFunction):
+    """Registers and sparse codes as in sketches/hyperloglog_plus.py."""
+
+    result_type: ClassVar[DataType] = DataType.LONG
+    null_aware: ClassVar[bool] = False
+    summary: ClassVar[str] = "About how many different values, by HyperLogLog++; BYTES are serialized sketches of stream-lib, which are merged."
+    parameters: ClassVar[str] = "[, p[, sp]]"
+    accuracy: ClassVar[str] = "standard error 1.04 / √(2^p): 0.8 % with 14, the default; with sp nearly exact up to 3/4 × 2^p values"
+    examples: ClassVar[Mapping[str, AggregateExample]] = {
+        "distinctcounthllplus": AggregateExample("DISTINCTCOUNTHLLPLUS(points)", 5),
+        "distinctcounthllplusmv": AggregateExample("DISTINCTCOUNTHLLPLUSMV(rounds)", 5),
+    }
+
+    def __init__(self, name: str, display_name: str, *, multi_value: bool = False, p: int = hyperloglog_plus.P_DEFAULT, sp: int = 0) -> None:
+        self.name, self.display_name, self.multi_value, self.p, self.sp = name, display_name, multi_value, p, sp  # type: ignore[misc]
+
+    def with_parameters(self, parameters: Sequence[Parameter]) -> Self:
+        p, sp = hyperloglog_plus.precisions(parameters, self.display_name)
+        return type(self)(self.name, self.display_name, multi_value=self.multi_value, p=p, sp=sp)
+
+    def state_fields(self, argument: Argument) -> list[pa.Field]:
+        return hyperloglog_plus.state_fields()
+
+    def plan(self, argument: Argument, *, sum_fits_long: bool) -> Plan:
+        data_type = argument.data_type
+        assert data_type is not None
+
+        def collect(rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int) -> list[pa.Array]:
+            if data_type is DataType.BYTES:
+                return hyperloglog_plus.states_of_serialized(rows, values, num_rows)
+            return hyperloglog_plus.states_of_hashes(rows, murmur64_of_values(values, data_type), num_rows, self.p, self.sp)
+
+        return DistributionPlan(collect, counted=False)
+
+    def merge(self, states: Sequence[pa.Array], groups: Groups, num_groups: int) -> list[pa.Array]:
+        return hyperloglog_plus.merge_states(states, groups, num_groups)
+
+    def finish(self, states: Sequence[pa.Array], *, null_handling: bool) -> pa.Array:
+        return hyperloglog_plus.estimates(states)
+
+
+FUNCTIONS = (
+    DistinctCountHllPlus("distinctcounthllplus", "distinctCountHLLPlus"),
+    DistinctCountHllPlus("distinctcounthllplusmv", "distinctCountHLLPlusMV", multi_value=True),
+)

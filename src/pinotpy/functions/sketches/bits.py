@@ -1,0 +1,14 @@
+"""Bits of 64-bit words."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def bit_lengths(words: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Place of the highest bit from 1, 0 for 0."""
+    high = (words >> np.uint64(32)).astype(np.float64)
+    low = (words & np.uint64(0xFFFFFFFF)).astype(np.float64)
+    lengths: NDArray[np.int64] = np.where(high > 0, np.frexp(high)[1] + 32, np.frexp(low)[1]).astype(np.int64)
+    return lengths
