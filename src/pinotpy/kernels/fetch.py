@@ -22,6 +22,8 @@ from pinotpy.kernels.abi import (
     M_NULLS,
     M_NUM_DOCS,
     M_NUM_VALUES,
+    M_SORTED,
+    M_SORTED_STARTS,
     M_STORED,
     M_WIDTH,
     META_WORDS,
@@ -100,7 +102,36 @@ _read_1, _read_2, _read_4, _read_8 = _reading(1), _reading(2), _reading(4), _rea
 
 
 @inner
+def _span(positions: Any) -> Any:
+    # (least, greatest): sorted rows may stand in any order.
+    low, high = positions[0], positions[0]
+    for i in range(len(positions)):
+        low, high = min(low, positions[i]), max(high, positions[i])
+    return int64(low), int64(high)
+
+
+@inner
+def _only_id(meta: Any, low: int, high: int) -> Any:
+    """The id of all docs low .. high of a sorted column, -1 if they have several."""
+    starts, first, last = view_u32(meta[M_SORTED_STARTS], meta[M_CARDINALITY] + 1), int64(0), meta[M_CARDINALITY]
+    while first + 1 < last:
+        middle = (first + last) >> 1
+        if starts[middle] <= low:
+            first = middle
+        else:
+            last = middle
+    return first if starts[first] <= low and high < starts[first + 1] else int64(-1)
+
+
+@inner
 def _ids(out: Any, meta: Any, dense: bool, base: int, positions: Any, near: bool) -> None:
+    if meta[M_SORTED] == 1 and meta[M_MV_OFFSETS] == 0 and len(out) > 0:
+        # Most blocks of a sorted column have one id: nothing is read.
+        low, high = (base, base + len(out) - 1) if dense else _span(positions)
+        only = _only_id(meta, low, high)
+        if only >= 0:
+            _fill(out, only)
+            return
     width, address, count = meta[M_WIDTH], meta[M_DATA], meta[M_NUM_VALUES]
     if width == 1:
         _read_1(out, view_u8(address, count), address, dense, base, positions, near)
@@ -108,6 +139,12 @@ def _ids(out: Any, meta: Any, dense: bool, base: int, positions: Any, near: bool
         _read_2(out, view_u16(address, count), address, dense, base, positions, near)
     else:
         _read_4(out, view_u32(address, count), address, dense, base, positions, near)
+
+
+@inner
+def _fill(out: Any, value: int) -> None:
+    for i in range(len(out)):
+        out[i] = value
 
 
 @inner
