@@ -46,15 +46,31 @@ def exact_array(low: Words, high: Words, seen: NDArray[np.bool_], spilled: Seque
     return _encode(digits, first, flags, seen)
 
 
-def exact_of_parts(parts: Sequence[tuple[Words, Words, Words, Words]], num_rows: int, seen: NDArray[np.bool_]) -> pa.Array:
-    """Sums of `num_rows` state rows from parts (rows, positions, low, high): 128-bit integers at bit `positions`, which counts from
-    the lowest bit of the sum's unit."""
-    positions = [int(place) for _, places, _, _ in parts if len(places) for place in (places.min(), places.max())]
-    first, last = (min(positions) >> 5, (max(positions) >> 5) + 5) if positions else (0, 5)
-    digits = np.zeros((num_rows, last - first + 1), np.int64)
-    for rows, places, low, high in parts:
-        _add_words(digits, first, rows, places, low, high)
-    return _encode(digits, first, np.zeros(num_rows, np.int64), seen)
+def exact_of_columns(columns: Sequence[tuple[int, Words, Words]], spilled: Sequence[Words], seen: NDArray[np.bool_]) -> pa.Array:
+    """Sums of one state row each, from columns (position, low, high) of 128-bit integers at a bit position that counts from the lowest
+    bit of the sum's unit, and from spilled entries (rows, positions, low, high)."""
+    rows, places, spilled_low, spilled_high = spilled
+    positions = [position for position, _, _ in columns] + ([int(places.min()), int(places.max())] if len(places) else [])
+    first, last = min(positions) >> 5, (max(positions) >> 5) + 5
+    digits = np.zeros((len(seen), last - first + 1), np.int64)
+    for position, low, high in columns:
+        at, shift = (position >> 5) - first, position & 31
+        for j, limb in enumerate((low & _MASK, (low >> _SHIFT) & _MASK, high & _MASK, high >> _SHIFT)):
+            moved = limb << shift
+            digits[:, at + j] += moved & _MASK
+            digits[:, at + j + 1] += moved >> _SHIFT
+    if len(rows):
+        _add_words(digits, first, rows, places, spilled_low, spilled_high)
+    return _encode(digits, first, np.zeros(len(seen), np.int64), seen)
+
+
+def exact_integers(states: pa.Array) -> tuple[list[int], int, Words]:
+    """(integers, bit, flags): row i is integers[i] * 2^bit units; 0 for null."""
+    digits, first, flags, _ = _decode(states, np.arange(len(states), dtype=np.int64), len(states))
+    _carry(digits)
+    width = digits.shape[1] * 4
+    data = digits.astype("<u4").tobytes()  # the last digit is but a sign
+    return [int.from_bytes(data[at : at + width], "little", signed=True) for at in range(0, len(data), width)], 32 * first, flags
 
 
 def sum_doubles(groups: Words, values: NDArray[np.float64], num_groups: int) -> pa.Array:

@@ -7,16 +7,16 @@ any split, thread count and order, and no cancellation however large the values 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import inf, ldexp, nan, sqrt
+from sys import float_info
 from typing import Any, ClassVar, Final
 
-import numpy as np
 import pyarrow as pa
 
 from pinotpy.data_types import DataType
-from pinotpy.functions.exact_sums import EXACT_HEADER, UNIT_BIAS, WINDOW, WINDOW_MAIN, Words, exact_array, exact_of_parts, merge_exact
+from pinotpy.functions.exact_sums import EXACT_HEADER, UNIT_BIAS, WINDOW, WINDOW_MAIN, Words, exact_array, exact_integers, exact_of_columns, merge_exact
 from pinotpy.functions.spec import AggregateFunction, Argument, Groups, SlotPlan, Spilled, Update, Values, Word, check_types
 from pinotpy.functions.states import EXACT, merge_counts
 from pinotpy.pql.ast import Dialect
@@ -94,19 +94,20 @@ class PowerSums(AggregateFunction):
             words += [Word.ADD] * widths[power]
 
         def collect(slots: Words, seen: Words, spilled: Spilled) -> list[pa.Array]:
-            everybody, some = np.arange(len(slots), dtype=np.int64), seen > 0
-            own = spilled.words == 0
-            parts = (spilled.rows[own], spilled.windows[own], spilled.low[own], spilled.high[own])
+            def own(word: int, window: int) -> tuple[Words, Words, Words, Words]:
+                kept = spilled.words == word
+                return spilled.rows[kept], spilled.windows[kept] - window, spilled.low[kept], spilled.high[kept]
+
+            some = seen > 0
             if floating:
-                columns = [exact_array(slots[:, 0], slots[:, 1], some, parts)]
+                columns = [exact_array(slots[:, 0], slots[:, 1], some, own(0, 0))]
             else:
-                columns = [exact_of_parts([(everybody, np.full(len(slots), UNIT_BIAS, np.int64), slots[:, 0], slots[:, 1])], len(slots), some)]
+                columns = [exact_of_columns([(UNIT_BIAS, slots[:, 0], slots[:, 1])], own(0, 0), some)]
             for power, first, count in places:
                 base = power * (WINDOW * WINDOW_MAIN if floating else UNIT_BIAS)
-                limbs = [(everybody, _places(slots, base + j * power_sums.LIMB_BITS), slots[:, first + j], slots[:, first + j] >> 63) for j in range(count)]
-                own = spilled.words == first
-                windows = (spilled.windows[own] - power_sums.WINDOW_FIRST) * WINDOW
-                columns.append(exact_of_parts([*limbs, (spilled.rows[own], windows, spilled.low[own], spilled.high[own])], len(slots), some))
+                limbs = [(base + j * power_sums.LIMB_BITS, slots[:, first + j], slots[:, first + j] >> 63) for j in range(count)]
+                rows, windows, low, high = own(first, power_sums.WINDOW_FIRST)
+                columns.append(exact_of_columns(limbs, (rows, windows * WINDOW, low, high), some))
             return [pa.array(seen), *columns]
 
         return SlotPlan(tuple(words), tuple(instructions), collect)
@@ -115,41 +116,57 @@ class PowerSums(AggregateFunction):
         return [merge_counts(states[0], groups, num_groups), *(merge_exact(state, groups, num_groups) for state in states[1:])]
 
     def finish(self, states: Sequence[pa.Array], *, null_handling: bool) -> pa.Array:
-        return pa.array(self.finish_values([state.to_pylist() for state in states], null_handling=null_handling), pa.float64())
+        counts, columns = states[0].to_pylist(), [exact_integers(state) for state in states[1:]]
+        shifts, exponent = _one_unit([bit for _, bit, _ in columns])
+        finite = (columns[0][2] == 0).tolist()
+        sums = zip(*(integers for integers, _, _ in columns), strict=True)
+        groups = (
+            Powers(count, tuple([total << shift for total, shift in zip(totals, shifts, strict=True)]), exponent, is_finite) if count else None
+            for count, totals, is_finite in zip(counts, sums, finite, strict=True)
+        )
+        return pa.array(self._results(groups, null_handling), pa.float64())
 
     def finish_values(self, states: Sequence[Sequence[Any]], *, null_handling: bool) -> list[Any]:
+        return self._results((powers_of(count, sums) if count else None for count, *sums in zip(*states, strict=True)), null_handling)
+
+    def _results(self, groups: Iterable[Powers | None], null_handling: bool) -> list[float | None]:
         unseen = None if null_handling and self.null_aware else self.nothing
         out: list[float | None] = []
-        for count, *sums in zip(*states, strict=True):
-            found = None
-            if count:
-                powers = powers_of(count, sums)
-                found = self.value(powers) if powers.is_finite else nan
+        for powers in groups:
+            found = None if powers is None else self.value(powers) if powers.is_finite else nan
             out.append(unseen if found is None else found + 0.0)
         return out
 
 
-def _places(slots: Words, position: int) -> Words:
-    return np.full(len(slots), position, np.int64)
+def _one_unit(bits: Sequence[int]) -> tuple[list[int], int]:
+    """(shifts, exponent): sums of powers 1, 2, … that count from these bits, moved up by `shifts`, are integers in units of
+    2^(exponent p) for power p."""
+    lowest = min(bit // power for power, bit in enumerate(bits, 1))
+    return [bit - power * lowest for power, bit in enumerate(bits, 1)], lowest - UNIT_BIAS
 
 
 def powers_of(count: int, sums: Sequence[list[int]]) -> Powers:
     """The state of one group that has seen values, as integers of one unit."""
-    firsts, totals = [], []
+    totals = []
     for words in sums:
         total = 0
         for digit in reversed(words[1:]):
             total = (total << 32) + digit
         totals.append(total)
-        firsts.append(words[0] % EXACT_HEADER * 32)
-    # The lowest bit of all that is a bit of the values themselves: power p counts from p times it.
-    lowest = min(first // power for power, first in enumerate(firsts, 1))
-    whole = tuple(total << (first - power * lowest) for power, (total, first) in enumerate(zip(totals, firsts, strict=True), 1))
-    return Powers(count, whole, lowest - UNIT_BIAS, sums[0][0] < EXACT_HEADER)
+    shifts, exponent = _one_unit([words[0] % EXACT_HEADER * 32 for words in sums])
+    whole = tuple([total << shift for total, shift in zip(totals, shifts, strict=True)])
+    return Powers(count, whole, exponent, sums[0][0] < EXACT_HEADER)
 
 
 def quotient(numerator: int, denominator: int, exponent: int) -> float:
     """numerator / denominator * 2^exponent, rounded once; denominator > 0."""
+    try:
+        ratio = numerator / denominator
+        found = ldexp(ratio, exponent)
+        if numerator == 0 or min(abs(ratio), abs(found)) >= float_info.min:
+            return found  # both have all their digits: one rounding
+    except OverflowError:
+        pass
     try:
         return (numerator << exponent) / denominator if exponent >= 0 else numerator / (denominator << -exponent)
     except OverflowError:

@@ -63,6 +63,41 @@ def _raise(limbs: Any, num_limbs: int, power: int) -> Any:
     return _multiply(limbs, _POWER, _SQUARE, num_square, _SQUARE, num_square)
 
 
+@inner
+def _square(a: int, b: int) -> Any:
+    """Four limbs of (a + b * 2^LIMB_BITS)²."""
+    t0 = a * a
+    t1 = (t0 >> LIMB_BITS) + 2 * a * b
+    t2 = (t1 >> LIMB_BITS) + b * b
+    return t0 & _LIMB, t1 & _LIMB, t2 & _LIMB, t2 >> LIMB_BITS
+
+
+@inner
+def _cube(a: int, b: int) -> Any:
+    """Six limbs of (a + b * 2^LIMB_BITS)³."""
+    s0, s1, s2, s3 = _square(a, b)
+    t0 = s0 * a
+    t1 = (t0 >> LIMB_BITS) + s1 * a + s0 * b
+    t2 = (t1 >> LIMB_BITS) + s2 * a + s1 * b
+    t3 = (t2 >> LIMB_BITS) + s3 * a + s2 * b
+    t4 = (t3 >> LIMB_BITS) + s3 * b
+    return t0 & _LIMB, t1 & _LIMB, t2 & _LIMB, t3 & _LIMB, t4 & _LIMB, t4 >> LIMB_BITS
+
+
+@inner
+def _fourth(a: int, b: int) -> Any:
+    """Eight limbs of (a + b * 2^LIMB_BITS)⁴."""
+    s0, s1, s2, s3 = _square(a, b)
+    t0 = s0 * s0
+    t1 = (t0 >> LIMB_BITS) + 2 * s0 * s1
+    t2 = (t1 >> LIMB_BITS) + 2 * s0 * s2 + s1 * s1
+    t3 = (t2 >> LIMB_BITS) + 2 * (s0 * s3 + s1 * s2)
+    t4 = (t3 >> LIMB_BITS) + 2 * s1 * s3 + s2 * s2
+    t5 = (t4 >> LIMB_BITS) + 2 * s2 * s3
+    t6 = (t5 >> LIMB_BITS) + s3 * s3
+    return t0 & _LIMB, t1 & _LIMB, t2 & _LIMB, t3 & _LIMB, t4 & _LIMB, t5 & _LIMB, t6 & _LIMB, t6 >> LIMB_BITS
+
+
 # --- whole numbers -------------------------------------------------------------------------------------------------
 
 
@@ -85,18 +120,51 @@ def _add_long_squares(table: Any, width: Any, slot: Any, groups: Any, values: An
 
 
 @njit(nogil=True)
-def _add_long_powers(table: Any, width: Any, slot: Any, groups: Any, values: Any, single: bool, power: int, limbs: Any) -> None:
+def _add_long_cubes(table: Any, width: Any, slot: Any, groups: Any, values: Any, single: bool, limbs: Any) -> None:
     for i in range(len(values)):
         at = slot if single else uint64(groups[i]) * width + slot
         v = values[i]
         magnitude = uint64(-v if v < 0 else v)
-        limbs[0], limbs[1], limbs[2] = magnitude & uint64(_LIMB), (magnitude >> uint64(30)) & uint64(_LIMB), magnitude >> uint64(60)
-        num_limbs = 1 if magnitude <= uint64(_LIMB) else 2 if limbs[2] == 0 else 3
-        count = _raise(limbs, num_limbs, power)
-        negative = v < 0 and power == 3
-        for j in range(count if num_limbs < 3 else 2 * power + 1):  # the limbs beyond are 0
-            limb = limbs[_POWER + j]
-            table[at + uint64(j)] += -limb if negative else limb
+        if magnitude >> uint64(2 * LIMB_BITS) != uint64(0):
+            _add_wide_power(table, at, magnitude, -1 if v < 0 else 1, 3, limbs)
+            continue
+        sign = v >> 63
+        c = _cube(int64(magnitude & uint64(_LIMB)), int64(magnitude >> uint64(LIMB_BITS)))
+        table[at] += (c[0] ^ sign) - sign
+        table[at + uint64(1)] += (c[1] ^ sign) - sign
+        table[at + uint64(2)] += (c[2] ^ sign) - sign
+        table[at + uint64(3)] += (c[3] ^ sign) - sign
+        table[at + uint64(4)] += (c[4] ^ sign) - sign
+        table[at + uint64(5)] += (c[5] ^ sign) - sign
+
+
+@njit(nogil=True)
+def _add_long_fourths(table: Any, width: Any, slot: Any, groups: Any, values: Any, single: bool, limbs: Any) -> None:
+    for i in range(len(values)):
+        at = slot if single else uint64(groups[i]) * width + slot
+        v = values[i]
+        magnitude = uint64(-v if v < 0 else v)
+        if magnitude >> uint64(2 * LIMB_BITS) != uint64(0):
+            _add_wide_power(table, at, magnitude, 1, 4, limbs)
+            continue
+        c = _fourth(int64(magnitude & uint64(_LIMB)), int64(magnitude >> uint64(LIMB_BITS)))
+        table[at] += c[0]
+        table[at + uint64(1)] += c[1]
+        table[at + uint64(2)] += c[2]
+        table[at + uint64(3)] += c[3]
+        table[at + uint64(4)] += c[4]
+        table[at + uint64(5)] += c[5]
+        table[at + uint64(6)] += c[6]
+        table[at + uint64(7)] += c[7]
+
+
+@njit(nogil=True)
+def _add_wide_power(table: Any, at: Any, magnitude: Any, sign: int, power: int, limbs: Any) -> None:
+    # Of a whole number of more than two limbs, which is rare.
+    limbs[0], limbs[1], limbs[2] = magnitude & uint64(_LIMB), (magnitude >> uint64(LIMB_BITS)) & uint64(_LIMB), magnitude >> uint64(2 * LIMB_BITS)
+    _raise(limbs, 3, power)
+    for j in range(2 * power + 1):  # the limbs beyond are 0
+        table[at + uint64(j)] += sign * limbs[_POWER + j]
 
 
 @inner
@@ -111,8 +179,10 @@ def _add_longs(state_address: int, args_address: int, power: int) -> Any:
     table, width, slot = table_of(context), uint64(context[G_ROW_WORDS]), uint64(args[A0 + 2])
     if power == 2:
         _add_long_squares(table, width, slot, groups, values, single)
+    elif power == 3:
+        _add_long_cubes(table, width, slot, groups, values, single, scratch(context, 0))
     else:
-        _add_long_powers(table, width, slot, groups, values, single, power, scratch(context, 0))
+        _add_long_fourths(table, width, slot, groups, values, single, scratch(context, 0))
     return E_OK
 
 
@@ -165,46 +235,67 @@ def _add_shifted(table: Any, at: Any, limb: int, shift: int) -> None:
 
 @njit(nogil=True)
 def _add_double_squares(table: Any, width: Any, slot: Any, groups: Any, values: Any, single: bool) -> Any:
-    # Gives how many values lie outside the main window, which are left.
+    # Gives how many values lie outside the main window, which are left; so do the next two.
     outside = int64(0)
     for i in range(len(values)):
         b = uint64(values[i])
         places = int64((b >> uint64(52)) & uint64(_INFINITE)) - _MAIN_BASE
         if 0 < places <= WINDOW:
-            at = slot if single else uint64(groups[i]) * width + slot
-            m = (int64(b) & _FRACTION) | _IMPLICIT
-            low, high = m & _LIMB, m >> LIMB_BITS
-            at += uint64(2 * places // LIMB_BITS)
+            at = (slot if single else uint64(groups[i]) * width + slot) + uint64(2 * places // LIMB_BITS)
             shift = 2 * places % LIMB_BITS
-            t = low * low
-            _add_shifted(table, at, t & _LIMB, shift)
-            t = (t >> LIMB_BITS) + 2 * low * high
-            _add_shifted(table, at + uint64(1), t & _LIMB, shift)
-            t = (t >> LIMB_BITS) + high * high
-            _add_shifted(table, at + uint64(2), t & _LIMB, shift)
-            _add_shifted(table, at + uint64(3), t >> LIMB_BITS, shift)
+            m = (int64(b) & _FRACTION) | _IMPLICIT
+            c = _square(m & _LIMB, m >> LIMB_BITS)
+            _add_shifted(table, at, c[0], shift)
+            _add_shifted(table, at + uint64(1), c[1], shift)
+            _add_shifted(table, at + uint64(2), c[2], shift)
+            _add_shifted(table, at + uint64(3), c[3], shift)
         else:
             outside += int64((b << uint64(1)) != uint64(0))
     return outside
 
 
 @njit(nogil=True)
-def _add_double_powers(table: Any, width: Any, slot: Any, groups: Any, values: Any, single: bool, power: int, limbs: Any) -> Any:
+def _add_double_cubes(table: Any, width: Any, slot: Any, groups: Any, values: Any, single: bool) -> Any:
     outside = int64(0)
     for i in range(len(values)):
         b = uint64(values[i])
         places = int64((b >> uint64(52)) & uint64(_INFINITE)) - _MAIN_BASE
         if 0 < places <= WINDOW:
-            at = slot if single else uint64(groups[i]) * width + slot
+            at = (slot if single else uint64(groups[i]) * width + slot) + uint64(3 * places // LIMB_BITS)
+            shift = 3 * places % LIMB_BITS
             m = (int64(b) & _FRACTION) | _IMPLICIT
-            limbs[0], limbs[1] = m & _LIMB, m >> LIMB_BITS
-            count = _raise(limbs, 2, power)
-            negative = int64(b) < 0 and power == 3
-            at += uint64(power * places // LIMB_BITS)
-            shift = power * places % LIMB_BITS
-            for j in range(count):
-                limb = limbs[_POWER + j]
-                _add_shifted(table, at + uint64(j), -limb if negative else limb, shift)
+            c = _cube(m & _LIMB, m >> LIMB_BITS)
+            sign = int64(b) >> 63
+            _add_shifted(table, at, (c[0] ^ sign) - sign, shift)
+            _add_shifted(table, at + uint64(1), (c[1] ^ sign) - sign, shift)
+            _add_shifted(table, at + uint64(2), (c[2] ^ sign) - sign, shift)
+            _add_shifted(table, at + uint64(3), (c[3] ^ sign) - sign, shift)
+            _add_shifted(table, at + uint64(4), (c[4] ^ sign) - sign, shift)
+            _add_shifted(table, at + uint64(5), (c[5] ^ sign) - sign, shift)
+        else:
+            outside += int64((b << uint64(1)) != uint64(0))
+    return outside
+
+
+@njit(nogil=True)
+def _add_double_fourths(table: Any, width: Any, slot: Any, groups: Any, values: Any, single: bool) -> Any:
+    outside = int64(0)
+    for i in range(len(values)):
+        b = uint64(values[i])
+        places = int64((b >> uint64(52)) & uint64(_INFINITE)) - _MAIN_BASE
+        if 0 < places <= WINDOW:
+            at = (slot if single else uint64(groups[i]) * width + slot) + uint64(4 * places // LIMB_BITS)
+            shift = 4 * places % LIMB_BITS
+            m = (int64(b) & _FRACTION) | _IMPLICIT
+            c = _fourth(m & _LIMB, m >> LIMB_BITS)
+            _add_shifted(table, at, c[0], shift)
+            _add_shifted(table, at + uint64(1), c[1], shift)
+            _add_shifted(table, at + uint64(2), c[2], shift)
+            _add_shifted(table, at + uint64(3), c[3], shift)
+            _add_shifted(table, at + uint64(4), c[4], shift)
+            _add_shifted(table, at + uint64(5), c[5], shift)
+            _add_shifted(table, at + uint64(6), c[6], shift)
+            _add_shifted(table, at + uint64(7), c[7], shift)
         else:
             outside += int64((b << uint64(1)) != uint64(0))
     return outside
@@ -222,8 +313,10 @@ def _add_doubles(state_address: int, args_address: int, power: int) -> Any:
     table, width, slot = table_of(context), uint64(context[G_ROW_WORDS]), uint64(args[A0 + 2])
     if power == 2:
         outside = _add_double_squares(table, width, slot, groups, values, single)
+    elif power == 3:
+        outside = _add_double_cubes(table, width, slot, groups, values, single)
     else:
-        outside = _add_double_powers(table, width, slot, groups, values, single, power, limbs)
+        outside = _add_double_fourths(table, width, slot, groups, values, single)
     if outside != 0:
         bits = values.view(types.uint64)
         for i in range(n):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import copysign, nan
+from math import nan
 from typing import ClassVar
 
 from pinotpy.functions.power_sums import Powers, PowerSums, root
@@ -26,7 +26,8 @@ class Skewness(PowerSums):
             return nan
         if spread == 0:
             return 0.0
-        return copysign(root(cubes**2 * n * (n - 1), spread**3 * (n - 2) ** 2, 0), cubes)
+        found = root(cubes**2 * n * (n - 1), spread**3 * (n - 2) ** 2, 0)
+        return found if cubes > 0 else -found
 
 
 FUNCTION = Skewness("skewness", "skewness")
