@@ -133,6 +133,7 @@ PQL_RULES: dict[str, Callable[[Outcome], bool]] = {
 }
 SQL_RULES: dict[str, Callable[[Outcome], bool]] = {
     "backticks": _answers(lambda o: "`" in o.text),
+    "listagg-distinct": _answers(lambda o: "LISTAGG(DISTINCT" in o.text),
     "big-integers": lambda o: (o.context is not None and "92233720368547758" in o.text) or "12345678901234567890" in o.text,
     "fractional-limit": lambda o: _error(150, "whole number after LIMIT")(o) and not o.codes,
     "limit-out-of-range": lambda o: _error(150, "after LIMIT")(o) and o.codes == [200],

@@ -24,7 +24,7 @@ EQUAL_SHARE_MIN = 0.995
 _STRINGS = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"")
 _LATER = re.compile(r"\b(EXPLAIN|mapC|maxQueryResponseSizeBytes|COALESCE)\b", re.IGNORECASE)
 _REFUSALS = ("Unsupported function", "unsupported function", "no aggregation is called", "Data source (FROM clause)")
-_SUMS = re.compile(r"\b((DISTINCT)?(SUM|AVG)(MV)?|(STDDEV|VAR)_?(POP|SAMP)|SKEWNESS|KURTOSIS)\s*\(", re.IGNORECASE)
+_SUMS = re.compile(r"\b((DISTINCT)?(SUM|AVG)(MV)?|(STDDEV|VAR|COVAR)_?(POP|SAMP)|SKEWNESS|KURTOSIS)\s*\(", re.IGNORECASE)
 
 
 @dataclass(slots=True)

@@ -144,6 +144,15 @@ SQL_RULES: dict[str, Rule] = {
     "having-without-groups": lambda text, theirs, ours: "beside HAVING" in _faults(ours),
     "distinct-counters": lambda text, theirs, ours: _only_counters_differ("DISTINCT", text, theirs, ours, check_order=False),
     "multi-value-conditions": lambda text, theirs, ours: codes(theirs) == [200] and codes(ours) == [700] and "multi-value column" in _faults(ours),
+    "listagg-distinct": lambda text, theirs, ours: codes(theirs) == [150] and "LISTAGG(DISTINCT" in text and not codes(ours),
+    "list-order": lambda text, theirs, ours: (
+        re.search(r"ARRAY_?AGG\(", text) is not None
+        and (", true)" in text or ours["numSegmentsProcessed"] > 1)
+        and _cells(theirs, ours, lambda a, b: b is None or same(a, b, 0.0) or (isinstance(b, list) and sorted(a) == sorted(b)))
+    ),
+    "equal-times": lambda text, theirs, ours: (
+        re.search(r"(FIRST|LAST)_?WITH_?TIME\([^,]+, *(?!id\b)", text) is not None and _cells(theirs, ours, lambda a, b: b is None or type(a) is type(b))
+    ),
     "groups-limit": lambda text, theirs, ours: "numGroupsLimit" in text and bool(ours.get("numGroupsLimitReached")),
     **COMMON_RULES,
 }

@@ -3,8 +3,8 @@
 An aggregation has two kinds of state:
 
  - while a thread scans, either **slots** (int64 words in the row of a group, changed by block functions; zero = nothing
-   seen), a **distribution** (the distinct values of each group with their counts) or HyperLogLog **registers**, see
-   `SlotPlan`, `DistributionPlan`, `RegisterPlan`;
+   seen), a **distribution** (the distinct values of each group with their counts), HyperLogLog **registers**, or the
+   **rows** themselves, in order, for functions of several expressions; see `SlotPlan`, `DistributionPlan`, `RegisterPlan`, `RowPlan`;
  - from then on **state columns**: Arrow columns with one row a group (`state_fields`). That is what threads, servers and
    the broker merge, and what travels. A null state means that nothing was seen.
 
@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum, IntEnum
 from functools import cache, lru_cache
-from typing import Any, ClassVar, Union
+from typing import Any, ClassVar, Protocol, Union
 
 import numpy as np
 import pyarrow as pa
@@ -39,10 +39,12 @@ Parameter = Union[int, float, Decimal, str, bool, None, tuple[Union[int, float, 
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """What a function is applied to. `data_type` None is the `*` of COUNT(*) (or no argument)."""
+    """What a function is applied to. `data_type` None is the `*` of COUNT(*) (or no argument). `further`: the other expressions of
+    a function that reads several (`AggregateFunction.num_expressions`)."""
 
     data_type: DataType | None
     single_value: bool = True
+    further: tuple[Argument, ...] = ()
 
     @property
     def name(self) -> str:
@@ -172,7 +174,37 @@ class RegisterPlan:
     collect: Callable[[NDArray[np.int64], NDArray[np.int64], int], list[pa.Array]]
 
 
-Plan = Union[SlotPlan, DistributionPlan, RegisterPlan]
+class RowBlock(Protocol):
+    """Some of the rows that a scan selected, in the order of segments and docs: a doc stands once for every group that it is in."""
+
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """The state row of each."""
+
+    @property
+    def has_nulls(self) -> bool:
+        """Whether values may be null."""
+
+    def argument(self, index: int, at: NDArray[np.int64] | None = None) -> pa.Array:
+        """The values of an argument (type `DataType.arrow`), of all rows or of those at these places. Nulls only where the function
+        is null aware and the query handles nulls; else the default stands for them."""
+
+    def places(self, at: NDArray[np.int64]) -> pa.Array:
+        """Texts that order rows of all servers: by the names of their segments, then by doc."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowPlan:
+    """State made from the rows of a group, with the values of all arguments; the scan notes which docs each group has.
+
+    collect(block, num_rows): the state columns, num_rows long, of a block of rows; every state row has rows of it. The states of
+        blocks are merged in the order of segments and docs.
+    """
+
+    collect: Callable[[RowBlock, int], list[pa.Array]]
+
+
+Plan = Union[SlotPlan, DistributionPlan, RegisterPlan, RowPlan]
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,8 +221,10 @@ class AggregateFunction:
     Class attributes: `name` canonical (lower case, no underscores), `aliases`, `display_name` as PQL prints it,
     `multi_value`: takes a multi-value column and sees each of its values; `accepts_multi_value`: a plain function that
     answers for multi-value columns as well (by all their values); `result_type` (see `result_of`); `null_aware`: skips nulls under null
-    handling; `dictionary_only`: the answer without filter can be read off dictionaries. For the table of functions: `summary`,
-    one sentence; `parameters`, what may follow the first argument; `accuracy`, how far the value may be off; `examples` by name.
+    handling; `dictionary_only`: the answer without filter can be read off dictionaries; `num_expressions`: so many arguments are
+    expressions, what follows them are constants; `reads_rows`: its plan is a RowPlan; `sql_only`: PQL does not have it. For the table of
+    functions: `summary`, one sentence; `parameters`, what may follow the first argument; `result_text`, where the result has not always
+    one type; `accuracy`, how far the value may be off; `examples` by name.
     """
 
     name: ClassVar[str]
@@ -199,15 +233,24 @@ class AggregateFunction:
     multi_value: bool = False
     accepts_multi_value: ClassVar[bool] = False
     result_type: ClassVar[DataType]
+    result_text: ClassVar[str] = ""
     null_aware: ClassVar[bool] = True
     dictionary_only: ClassVar[bool] = False
+    num_expressions: ClassVar[int] = 1
+    reads_rows: ClassVar[bool] = False
+    sql_only: ClassVar[bool] = False
     summary: ClassVar[str]
     parameters: ClassVar[str] = ""
     accuracy: ClassVar[str] = "exact"
     examples: ClassVar[Mapping[str, AggregateExample]]
 
+    @property
+    def argument_type(self) -> DataType | None:
+        """What the first argument is cast to; None: it is taken as it is."""
+        return None
+
     def with_parameters(self, parameters: Sequence[Parameter]) -> AggregateFunction:
-        """This function with the constants of its call after the first argument (the 95 of PERCENTILE(x, 95)); raises
+        """This function with the constants of its call after its expressions (the 95 of PERCENTILE(x, 95)); raises
         InvalidQueryError for constants that it does not take. Functions without parameters give themselves."""
         return self
 
@@ -317,7 +360,10 @@ def canonical(name: str) -> str:
 
 def aggregation_function(name: str, args: Sequence[Expression]) -> AggregateFunction:
     """The function of an aggregation call, with the constants among its arguments; raises InvalidQueryError."""
-    parameters = tuple([_constant(arg) for arg in args[1:] if isinstance(arg, Literal) or _is_constant_array(arg)])
+    if len(args) == 1:
+        return _with_parameters(name, (), ())
+    constants = args[function_named(name).num_expressions :]
+    parameters = tuple([_constant(arg) for arg in constants if isinstance(arg, Literal) or _is_constant_array(arg)])
     return _with_parameters(name, tuple([repr(value) for value in parameters]), parameters)
 
 

@@ -8,6 +8,7 @@ unit ends, the distribution's arena holds entries of two words: arena row << 32 
     begin_distribution  A0 word of the distribution in the context, A1 groups, A2 cardinality (0: appended), A3 counts    begin
     add_ids             A0 groups or -1, A1 ids, A2 distribution, A3 flags of rows that do not count or -1     select
     add_values          the same with 64-bit values; A4 1: doubles
+    add_docs            A0 groups or -1, A1 distribution, A2 flags of rows that do not count or -1: appends doc ids select
     end_distribution    A0 distribution                                                                        end
 """
 
@@ -31,6 +32,7 @@ from pinotpy.kernels.abi import (
     register_i64,
     register_u8,
     register_u32,
+    selection,
     words,
 )
 from pinotpy.kernels.memory import V_ADDRESS, V_USED, reserve, reserve_zeroed
@@ -195,6 +197,21 @@ def add_values(state_address: int, args_address: int) -> Any:
     else:
         own[D_ARENA + V_USED] += _append(out, groups, single, register_i64(state, args[A0 + 1])[:n], skip, flagged)
     return E_OK
+
+
+@block_function
+def add_docs(state_address: int, args_address: int) -> Any:
+    """Append the numbers of the docs."""
+    state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
+    context, own, n = context_of(state), _distribution(state, args[A0 + 1]), state[S_SELECTED]
+    single, flagged = args[A0] < 0, args[A0 + 2] >= 0
+    groups = register_u32(state, 0 if single else args[A0])[:n]
+    skip = register_u8(state, args[A0 + 2] if flagged else 0)[:n]
+    code = reserve(context[G_CONTROL], vector_at(own, D_ARENA), (n + 1) * ENTRY_WORDS)
+    if code == E_OK:
+        out = words(own[D_ARENA + V_ADDRESS] + own[D_ARENA + V_USED] * 8, (n + 1) * ENTRY_WORDS)
+        own[D_ARENA + V_USED] += _append(out, groups, single, selection(state)[:n], skip, flagged)
+    return code
 
 
 # --- the end of a unit -----------------------------------------------------------------------------------------------

@@ -82,6 +82,8 @@ _ALL: Final = [
     ),
     *(name for pql in ("exprMin", "exprMax") for name in _plain(pql, 100, arguments_min=2)),
 ]
+# COUNT(DISTINCT x, y, …): no call has this name.
+COUNTED_ROWS: Final = AggregationName("distinctcountrows", "distinctCount", 2, 100)
 AGGREGATION_NAMES: Final[dict[str, AggregationName]] = {entry.name: entry for entry in _ALL}
 _ALIASES: Final = {"sum0": "sum"}
 _PERCENTILE: Final = re.compile(r"(percentile(?:raw)?(?:est|tdigest|kll|smarttdigest)?)([0-9]{1,9})(mv)?")

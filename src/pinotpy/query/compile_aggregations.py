@@ -8,8 +8,8 @@ from typing import Final
 
 from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError, ParseError, QueryExecutionError
-from pinotpy.functions.spec import function_named, functions
-from pinotpy.pql.aggregation_names import AggregationName, find_aggregation, is_aggregation
+from pinotpy.functions.spec import aggregation_function, function_named, functions
+from pinotpy.pql.aggregation_names import COUNTED_ROWS, AggregationName, find_aggregation, is_aggregation
 from pinotpy.pql.ast import Call, Dialect, Expression, Identifier, Literal, Star
 from pinotpy.pql.literals import double_literal, integer_literal, string_literal
 from pinotpy.pql.printer import print_pql_aggregation, print_sql_aggregation
@@ -62,19 +62,22 @@ class AggregationCollector:
         found = find_aggregation(call.name)
         assert found is not None, call.name
         entry, percentile = found
-        if self._dialect is Dialect.PQL and entry.name not in functions():
+        if self._dialect is Dialect.PQL and (entry.name not in functions() or functions()[entry.name].sql_only):
             # In SQL the name is read all the same, and refused with 700 when it shall run.
-            raise QueryExecutionError(f"Unsupported function: {call.name.upper()} is an aggregation that pinotpy does not have{position_text(call.position)}")
+            whose = "of SQL" if entry.name in functions() else "that pinotpy does not have"
+            raise QueryExecutionError(f"Unsupported function: {call.name.upper()} is an aggregation {whose}{position_text(call.position)}")
+        function = entry.name
+        if function == "distinctcount" and len(call.args) > 1 and self._dialect is Dialect.SQL:
+            entry, function = COUNTED_ROWS, COUNTED_ROWS.name
         args = self._arguments(call, entry, percentile)
         # COUNT counts rows whatever stands in it, so that its column is checked and not read.
         condition = None if call.filter is None else self._filters.compile(self._resolver.resolve(call.filter))
-        function = entry.name
         if function == "count" or (function == "countmv" and self._dialect is Dialect.SQL and self._is_single_column(args[0])):
             args, function = self._count(args)
         args = tuple([self._resolver.resolve(arg) for arg in args])
         function = self._by_shape(call, entry, function, args)
         shown = replace(call, args=self._shown_arguments(call, entry, args, function), filter=None)
-        args = self._as_numbers(function, args)
+        args = self._as_argument_type(function, self._as_numbers(function, args))
         name = print_sql_aggregation(shown) if self._sql_names else print_pql_aggregation(shown)
         if call.filter is not None:
             name = f"{name} FILTER(WHERE {'true' if condition is None else print_filter(condition)})"
@@ -185,6 +188,18 @@ class AggregationCollector:
             text = args[0] if argument.data_type is not DataType.BOOLEAN else Call("cast", (args[0], string_literal("STRING", args[0].position)))
             return (Call("cast", (text, string_literal("DOUBLE", args[0].position)), position=args[0].position), *args[1:])
         return args
+
+    def _as_argument_type(self, function: str, args: tuple[Expression, ...]) -> tuple[Expression, ...]:
+        """The first argument cast to the type that the call names: ARRAYAGG(x, 'STRING')."""
+        if function not in functions():
+            return args
+        wanted = aggregation_function(function, args).argument_type
+        if wanted is None:
+            return args
+        argument = argument_of(args, types_of_columns(self._resolver.read_columns(), self._dialect))
+        if argument.data_type is wanted or not argument.single_value:
+            return args
+        return (Call("cast", (args[0], string_literal(wanted.value, args[0].position)), position=args[0].position), *args[1:])
 
     def _is_single_column(self, argument: Expression) -> bool:
         return isinstance(argument, Identifier) and not self._resolver.is_multi_value(argument)

@@ -8,7 +8,7 @@ from pinotpy.errors import InvalidQueryError
 from pinotpy.pql.ast import Call, Dialect
 from pinotpy.query.context import AggregationRef, And, ExpressionPredicate, Filter, Not, Or, Predicate, QueryContext, QueryKind
 from pinotpy.query.post_aggregation import type_of_groups
-from pinotpy.query.result_types import ExpressionTypes, types_of
+from pinotpy.query.result_types import ExpressionTypes, expressions_of, types_of
 
 # Every different key takes a register of the kernels, and the number of the group one more (kernels/abi.NUM_REGISTERS, which
 # brokers do not load). Nulls and multi-values take registers too: fewer keys with them can be too many for servers.
@@ -22,7 +22,7 @@ def check_expressions(context: QueryContext) -> None:
     """
     _check_group_keys(context)
     types = types_of(context)
-    expressions = [*context.group_by, *(aggregation.args[0] for aggregation in context.aggregations if aggregation.args)]
+    expressions = [*context.group_by, *(arg for aggregation in context.aggregations for arg in expressions_of(aggregation))]
     if context.kind in (QueryKind.SELECTION, QueryKind.DISTINCT):
         expressions += [column.expression for column in context.output if not isinstance(column.expression, AggregationRef)]
         expressions += [by.expression for by in context.order_by if not isinstance(by.expression, AggregationRef)]
@@ -30,6 +30,10 @@ def check_expressions(context: QueryContext) -> None:
         for over_groups in [*(column.expression for column in context.output), *(by.expression for by in context.order_by)]:
             if isinstance(over_groups, Call) and over_groups not in context.group_by:
                 type_of_groups(over_groups, context)
+    for by in context.order_by:
+        if isinstance(by.expression, AggregationRef) and not type_of_groups(by.expression, context).single_value:
+            name = context.aggregations[by.expression.index].name
+            raise InvalidQueryError(f"ORDER BY needs single values: {name} is a list")
     for expression in expressions:
         types.of(expression)
     conditions = [context.filter, *(aggregation.filter for aggregation in context.aggregations)]

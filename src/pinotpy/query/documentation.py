@@ -104,12 +104,15 @@ def _aggregation(function: AggregateFunction) -> list[str]:
     argument = "*" if function.name == "count" else "x"
     names = ", ".join(f"`{name.upper()}`" for name in function.aliases)
     signature = f"`{function.display_name}({argument}{function.parameters})`{f', also {names}' if names else ''}"
-    return [signature, function.summary, _types_text(function), _result_text(function), function.accuracy, f"`{example.call}`", f"`{example.value}`"]
+    result = function.result_text or _result_text(function)
+    return [signature, function.summary, _types_text(function), result, function.accuracy, f"`{example.call}`", f"`{example.value}`"]
 
 
 def _types_text(function: AggregateFunction) -> str:
     """The types that a function takes, in both dialects or in each."""
     pql, sql = (_types(function, dialect) for dialect in (Dialect.PQL, Dialect.SQL))
+    if function.sql_only:
+        return f"SQL: {sql}"
     return pql if pql == sql else f"PQL: {pql}; SQL: {sql}"
 
 

@@ -31,7 +31,7 @@ from pinotpy.query.control import QueryControl
 from pinotpy.query.operators.registers import hashes_in_place
 from pinotpy.query.partial import Statistics
 from pinotpy.query.plan import ScanPlan, Sections
-from pinotpy.query.result_types import columns_in
+from pinotpy.query.result_types import columns_in, reads_rows
 from pinotpy.query.segment_set import SegmentSet
 
 PREPARED_MAX: Final = 64
@@ -103,7 +103,7 @@ def _has_calls(context: QueryContext) -> bool:
 
 def is_shared(context: QueryContext, segments: SegmentSet) -> bool:
     """Whether all columns that the query reads after its filter lie in the segments as kernels read them."""
-    if any(aggregation.filter is not None for aggregation in context.aggregations):
+    if any(aggregation.filter is not None or reads_rows(aggregation) for aggregation in context.aggregations):
         return False
     by_id, hashed = {name for key in context.group_by for name in columns_in(key)}, set[str]()
     for aggregation in context.aggregations:

@@ -89,7 +89,7 @@ def _finished(context: QueryContext, rows: pa.Table | None) -> tuple[list[pa.Arr
     for index, aggregation in enumerate(context.aggregations):
         function = aggregation_function(aggregation.function, aggregation.args)
         if rows is None:
-            states = function.nothing_seen(argument_of(aggregation.args, types_of(context)))
+            states = function.nothing_seen(argument_of(aggregation.args, types_of(context), function.num_expressions))
         else:
             states = [_in_one(rows.column(name)) for name in rows.column_names if name.startswith(f"a{index}_")]
         values.append(function.finish(states, null_handling=context.null_handling))

@@ -10,9 +10,9 @@ from typing import Final
 
 from pinotpy.data_types import INT_MIN, LONG_MIN, DataType
 from pinotpy.functions.scalar.spec import Bound, Operand, bind, find_scalar_function
-from pinotpy.functions.spec import Argument
+from pinotpy.functions.spec import Argument, aggregation_function, function_named
 from pinotpy.pql.ast import Call, Dialect, Expression, Identifier, Literal, Star
-from pinotpy.query.context import AggregationRef, ColumnRef, QueryContext
+from pinotpy.query.context import Aggregation, AggregationRef, ColumnRef, QueryContext
 from pinotpy.query.reduced import ResultType
 
 ARITHMETIC = frozenset({"plus", "minus", "times", "divide", "mod"})
@@ -120,12 +120,26 @@ def literal_type(value: object) -> DataType | None:
             return DataType.STRING
 
 
-def argument_of(args: tuple[Expression, ...], types: ExpressionTypes) -> Argument:
-    """What an aggregation call is applied to."""
+def argument_of(args: tuple[Expression, ...], types: ExpressionTypes, num_expressions: int = 1) -> Argument:
+    """What an aggregation call is applied to; the first `num_expressions` arguments are its expressions."""
     if not args or isinstance(args[0], Star):
         return Argument(None)
     found = types.of(args[0])
-    return Argument(found.data_type, found.single_value)
+    if num_expressions == 1:
+        return Argument(found.data_type, found.single_value)
+    further = [types.of(arg) for arg in args[1:num_expressions]]
+    return Argument(found.data_type, found.single_value, tuple([Argument(one.data_type, one.single_value) for one in further]))
+
+
+def expressions_of(aggregation: Aggregation) -> tuple[Expression, ...]:
+    """The arguments of an aggregation that are no constants of its call."""
+    args = aggregation.args
+    return args if len(args) <= 1 else args[: function_named(aggregation.function).num_expressions]
+
+
+def reads_rows(aggregation: Aggregation) -> bool:
+    """Whether an aggregation is made of the selected rows after the scan, not of columns that the scan reads."""
+    return aggregation_function(aggregation.function, aggregation.args).reads_rows
 
 
 def columns_in(expression: Expression) -> list[str]:

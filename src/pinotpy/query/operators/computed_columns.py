@@ -35,7 +35,7 @@ from pinotpy.query.operators.sources import computes
 from pinotpy.query.operators.text_numbers import TextNumbers, is_numbered, number_texts
 from pinotpy.query.plan import ScanPlan
 from pinotpy.query.reduced import ResultType
-from pinotpy.query.result_types import columns_in, is_constant, is_strict, result_type
+from pinotpy.query.result_types import columns_in, is_constant, is_strict, reads_rows, result_type
 from pinotpy.query.segment_rows import dictionary_rows, segment_rows
 from pinotpy.query.segment_set import SegmentSet
 from pinotpy.query.values import logical_values, nulls_at, values_at
@@ -103,7 +103,7 @@ def calls_of(plan: ScanPlan) -> list[Expression]:
     """The expressions that the plan's query groups or aggregates by and that the scan cannot compute itself, each once."""
     context = plan.context
     keys = [key for key in context.group_by if isinstance(key, Literal) or _is_computed(plan, key)]
-    arguments = [a for a in context.aggregations if a.args and _is_computed(plan, a.args[0]) and not _needs_no_ids(a, context)]
+    arguments = [a for a in context.aggregations if a.args and not reads_rows(a) and _is_computed(plan, a.args[0]) and not _needs_no_ids(a, context)]
     calls: dict[Expression, None] = dict.fromkeys(key for key in keys if not _is_key_of_blocks(plan, key))
     calls |= dict.fromkeys(a.args[0] for a in arguments if not _is_argument_of_blocks(plan, a))
     return list(calls)
@@ -150,7 +150,7 @@ def _rewritten(plan: ScanPlan, names: dict[Expression, str], types: dict[Express
     context = plan.context
     refs = [ColumnRef(name, types[call].data_type or DataType.STRING, types[call].single_value) for call, name in names.items()]
     aggregations: list[Aggregation] = [
-        a if not a.args or _needs_no_ids(a, context) else replace(a, args=(stand_in(a.args[0]), *a.args[1:])) for a in context.aggregations
+        a if not a.args or reads_rows(a) or _needs_no_ids(a, context) else replace(a, args=(stand_in(a.args[0]), *a.args[1:])) for a in context.aggregations
     ]
     segments = SegmentSet([CompletedSegment(segment, dict[str, Any](columns)) for segment, columns in zip(plan.segments, added, strict=True)])
     return replace(

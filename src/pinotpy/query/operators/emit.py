@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pinotpy.functions.spec import DistributionPlan, RegisterPlan, SlotPlan, Values
+from pinotpy.functions.spec import DistributionPlan, RegisterPlan, RowPlan, SlotPlan, Values
 from pinotpy.kernels import abi, distributions, fetch, hashing, updates, walk
 from pinotpy.pql.ast import Call, Expression, Identifier, Literal, Star
 from pinotpy.query.context import Filter
@@ -51,6 +51,7 @@ class _Emitter:
     def __init__(self, shape: Shape, groups: int, sources: Sources) -> None:
         self.shape, self.groups, self.sources = shape, groups, sources
         self._held: dict[tuple[str, Filter | Expression | tuple[Filter | None, Expression]], int] = {}
+        self._with_docs = set[int]()  # distributions that have their docs
 
     def settle(self, following: AggregationLayout | None) -> None:
         """Give back the registers that the next aggregation does not read."""
@@ -70,6 +71,11 @@ class _Emitter:
             for update in entry.plan.updates:
                 register = self._values(entry, update.values)
                 self._apply(self._form(update.grouped, update.single), register, entry.first_word + update.word, skip)
+            return
+        if isinstance(entry.plan, RowPlan):
+            if entry.distribution not in self._with_docs:
+                self._with_docs.add(entry.distribution)
+                self.shape.emit(distributions.add_docs.address, self.groups, entry.distribution, skip)
             return
         assert entry.argument.data_type is not None
         source = None if isinstance(entry.source, Literal | Star) else self._source(entry)
@@ -180,7 +186,8 @@ class _Emitter:
         nulls = NO_REGISTER
         if not entry.flagged:
             return nulls
-        if self.shape.plan.context.null_handling and entry.function.null_aware and isinstance(entry.source, Identifier | Call):
+        skips_nulls = entry.function.null_aware and not entry.function.reads_rows
+        if self.shape.plan.context.null_handling and skips_nulls and isinstance(entry.source, Identifier | Call):
             nulls = self._hold("nulls", entry.source, lambda: fetch_nulls(self.shape, self._source(entry)))
         condition = entry.aggregation.filter
         if condition is None:
@@ -244,6 +251,10 @@ def literal_word(literal: Literal, kind: Values) -> int:
 
 def emit_distribution_frame(shape: Shape, layout: Layout, num_groups: NDArray[np.int64] | None) -> None:
     """Begin and end instructions of all distributions; `num_groups` per unit, None where groups are hashed."""
+    of_docs = {entry.distribution for entry in layout.aggregations if isinstance(entry.plan, RowPlan)}
+    for word in sorted(of_docs):
+        shape.begin(distributions.begin_distribution.address, word, 0, 0, 0)
+        shape.end(distributions.end_distribution.address, word)
     for entry in layout.aggregations:
         if isinstance(entry.plan, RegisterPlan):
             registers.emit_frame(shape, entry, entry.plan, num_groups)

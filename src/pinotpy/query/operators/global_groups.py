@@ -21,7 +21,7 @@ from pinotpy.kernels.exact_sums import UNIT_DOCS_MAX
 from pinotpy.kernels.result_context import G_ARENA, G_SPILL_ARENA, ResultContext
 from pinotpy.pql.ast import Identifier
 from pinotpy.query.global_ids import ColumnIds, global_ids
-from pinotpy.query.operators.collect import key_array
+from pinotpy.query.operators.decode import key_array
 from pinotpy.query.operators.keys import DENSE_FREE, DENSE_GROUPS_MAX, DENSE_GROUPS_PER_DOC, Key
 from pinotpy.query.operators.layout import Layout, values_bound, word_kinds
 from pinotpy.query.operators.merged_groups import MergedGroups

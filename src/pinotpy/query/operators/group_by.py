@@ -19,9 +19,10 @@ from pinotpy.pql.ast import Identifier
 from pinotpy.query.combine import limit_groups
 from pinotpy.query.few_rows import FewRows
 from pinotpy.query.operators import value_bits, value_runs
-from pinotpy.query.operators.collect import ArenaRows, arena_rows, collect_states, decode, key_array
+from pinotpy.query.operators.collect import ArenaRows, arena_rows, collect_states
 from pinotpy.query.operators.computed_columns import calls_of, with_computed_columns
 from pinotpy.query.operators.dealt_groups import DealtTable, dealt_table
+from pinotpy.query.operators.decode import decode, key_array
 from pinotpy.query.operators.emit import NO_REGISTER, emit_distribution_frame, emit_updates
 from pinotpy.query.operators.few_groups import FewGroups, few_groups_of
 from pinotpy.query.operators.global_groups import GlobalTable, global_table, leaves_few_rows, null_fetch, rows_left

@@ -17,7 +17,7 @@ from pinotpy.kernels.exact_sums import UNIT_DOCS_MAX
 from pinotpy.kernels.result_context import G_KEYS, G_NUM_GROUPS, G_SPILL_ARENA, G_TABLE, ResultContext
 from pinotpy.pql.ast import Identifier
 from pinotpy.query.global_ids import ColumnIds
-from pinotpy.query.operators.collect import decode, key_array
+from pinotpy.query.operators.decode import decode, key_array
 from pinotpy.query.operators.global_groups import MERGED_ROWS_MIN, has_only_words, ids_of_keys, null_fetch
 from pinotpy.query.operators.keys import Key
 from pinotpy.query.operators.layout import Layout, values_bound, word_kinds

@@ -15,13 +15,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pinotpy.errors import QueryExecutionError
-from pinotpy.functions.spec import AggregateFunction, Argument, Plan, SlotPlan, Word, aggregation_function
+from pinotpy.functions.spec import AggregateFunction, Argument, Plan, RowPlan, SlotPlan, Word, aggregation_function
 from pinotpy.kernels import abi, result_context
 from pinotpy.pql.ast import Expression, Identifier, Literal, Star
-from pinotpy.query.context import Aggregation, QueryContext
+from pinotpy.query.context import Aggregation, Filter, QueryContext
 from pinotpy.query.global_ids import ColumnIds
 from pinotpy.query.plan import ScanPlan
-from pinotpy.query.result_types import argument_of, columns_in, is_strict, types_of
+from pinotpy.query.result_types import argument_of, columns_in, expressions_of, is_strict, types_of
 from pinotpy.query.star_tree.sketches import num_rows, sketch_plan
 
 ROW_WORDS_MAX = 255  # spill keys have a byte for the word
@@ -32,7 +32,8 @@ class AggregationLayout:
     """One aggregation: its function, argument, and where its state is.
 
     seen_word: word of the row that counts its values (0: the group's row count serves).
-    first_word: of its slots; distribution: word of its distribution in the context, -1 if it has none.
+    first_word: of its slots; distribution: word of its distribution in the context, -1 if it has none. Functions that read rows
+    share one where they have the same filter: the docs of each group.
     walks: it sees each value of a multi-value column.
     runs: its distribution keeps runs of values (value_runs.py). bits: global ids of its values, where it keeps a bit for each
     (value_bits.py).
@@ -70,17 +71,19 @@ def make_layout(plan: ScanPlan) -> Layout:
     context = plan.context
     entries: list[AggregationLayout] = []
     fits: dict[Expression, bool] = {}
+    docs: dict[Filter | None, int] = {}
     word, distributions = 1, 0
     for aggregation in context.aggregations:
         function = aggregation_function(aggregation.function, aggregation.args)
         source = aggregation.args[0] if aggregation.args else Star()
-        argument = argument_of(aggregation.args, types_of(context))
+        argument = argument_of(aggregation.args, types_of(context), function.num_expressions)
         if not (isinstance(source, Star) and function.name == "count"):
             function.check([argument], context.dialect)
         if source not in fits:
             fits[source] = _sum_fits_long(source, plan)
         kept = (sketch_plan(function) if plan.pre_aggregated else None) or function.plan(argument, sum_fits_long=fits[source])
-        flagged = aggregation.filter is not None or (context.null_handling and function.null_aware and _may_be_null(source, plan))
+        skips_nulls = context.null_handling and function.null_aware and not function.reads_rows
+        flagged = aggregation.filter is not None or (skips_nulls and _may_be_null(source, plan))
         walks = not argument.single_value and function.name != "count"
         seen_word = 0
         if flagged or walks:
@@ -89,9 +92,13 @@ def make_layout(plan: ScanPlan) -> Layout:
         first_word = word
         if isinstance(kept, SlotPlan):
             word += len(kept.words)
+        elif isinstance(kept, RowPlan) and aggregation.filter in docs:
+            distribution = docs[aggregation.filter]
         else:
             distribution = result_context.G_SETS + distributions * result_context.SET_WORDS
             distributions += 1
+            if isinstance(kept, RowPlan):
+                docs[aggregation.filter] = distribution
         entries.append(AggregationLayout(aggregation, function, argument, kept, seen_word, first_word, distribution, walks, flagged))
     if word > ROW_WORDS_MAX:
         raise QueryExecutionError(f"a query keeps at most {ROW_WORDS_MAX} words a group, found {word}: compute fewer aggregations at once")
@@ -145,7 +152,7 @@ def state_columns(layout: Layout, states: Sequence[Sequence[pa.Array]]) -> dict[
 
 def projected_columns(context: QueryContext) -> tuple[str, ...]:
     """Columns that the scan reads after the filter, each once."""
-    names = [name for aggregation in context.aggregations for arg in aggregation.args[:1] for name in columns_in(arg)]
+    names = [name for aggregation in context.aggregations for arg in expressions_of(aggregation) for name in columns_in(arg)]
     names += [name for expression in context.group_by for name in columns_in(expression)]
     return tuple(dict.fromkeys(names))
 

@@ -14,7 +14,7 @@ from pinotpy.kernels import abi, groups, lasting_groups, numbered_groups
 from pinotpy.kernels.exact_sums import UNIT_DOCS_MAX
 from pinotpy.kernels.result_context import G_NUM_GROUPS, G_SPILL_ARENA, G_TABLE, ResultContext
 from pinotpy.pql.ast import Identifier
-from pinotpy.query.operators.collect import key_array
+from pinotpy.query.operators.decode import key_array
 from pinotpy.query.operators.global_groups import MEMORY_SHARE_MAX, add_up, has_only_words, null_fetch
 from pinotpy.query.operators.keys import Key
 from pinotpy.query.operators.layout import Layout, values_bound, word_kinds

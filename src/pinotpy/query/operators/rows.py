@@ -13,7 +13,7 @@ from pinotpy.data_types import DataType
 from pinotpy.errors import QueryExecutionError
 from pinotpy.kernels import abi, gather
 from pinotpy.pql.ast import Call, Expression, Identifier
-from pinotpy.query.operators.collect import decode, key_array
+from pinotpy.query.operators.decode import decode, key_array
 from pinotpy.query.plan import ScanPlan
 from pinotpy.query.result_types import columns_by_name, result_type
 from pinotpy.query.segment_rows import segment_rows

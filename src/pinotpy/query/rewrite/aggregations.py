@@ -1,6 +1,7 @@
 """SQL aggregations in their final form: DISTINCT arguments, arithmetic pulled out, multi-value twins. Order as listed.
 
     COUNT(DISTINCT x) → distinctcount(x)            SUM, AVG alike
+    LISTAGG(DISTINCT x, ',') → listagg(x, ',', true)
     SUM(a + 1)        → add(sum(a), mult('1', count(a)))
     MAX(a * 2)        → mult(max(a), '2')           MIN, AVG, SUM alike; one column and one literal only
     SUM(mv)           → summv(mv)                   COUNT MIN MAX AVG MINMAXRANGE DISTINCT… alike
@@ -16,10 +17,12 @@ from typing import Final
 
 from pinotpy.pql.aggregation_names import AGGREGATION_NAMES, is_aggregation
 from pinotpy.pql.ast import Call, Expression, Identifier, Literal
+from pinotpy.pql.literals import boolean_literal
 from pinotpy.pql.sql_keywords import MULTI_STAGE
 from pinotpy.query.compile_filter import parse_error
 
 _DISTINCT: Final = {"count": "distinctcount", "sum": "distinctsum", "avg": "distinctavg"}
+_DISTINCT_LISTS: Final = frozenset({"listagg", "arrayagg"})  # their last argument says so
 _LINEAR: Final = frozenset({"sum", "min", "max", "avg"})
 _POST: Final = {"plus": "add", "minus": "sub", "times": "mult"}
 
@@ -40,6 +43,8 @@ def rewrite_aggregations(expression: Expression, is_multi_value: Callable[[Expre
 def _without_distinct(call: Call) -> Call:
     if not call.distinct:
         return call
+    if call.name in _DISTINCT_LISTS:
+        return replace(call, args=(*call.args, boolean_literal(True, call.position)), distinct=False)
     name = _DISTINCT.get(call.name)
     if name is None:
         hint = f"{call.name.upper()} without DISTINCT is the same" if call.name in ("min", "max") else "DISTINCT goes with COUNT, SUM and AVG"

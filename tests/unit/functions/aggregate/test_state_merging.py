@@ -80,7 +80,8 @@ def test_any_order_of_merging_gives_the_value_of_all_rows(name: str, data_type: 
 @pytest.mark.parametrize("data_type", [D.INT, D.LONG, D.DOUBLE, D.BIG_DECIMAL])
 def test_states_have_the_types_that_the_fields_say(data_type: D) -> None:
     for function in set(functions().values()):
-        argument = Argument(data_type, single_value=not function.multi_value)
+        further = (Argument(data_type),) if function.num_expressions > 1 else ()
+        argument = Argument(data_type, single_value=not function.multi_value, further=further)
         fields = function.state_fields(argument)
         nothing = function.nothing_seen(argument)
         assert [column.type for column in nothing] == [field.type for field in fields]
