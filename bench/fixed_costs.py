@@ -141,9 +141,9 @@ def _measure_query(url: str, text: Callable[[int], str], seconds: float, rounds:
     requests = _requests(text)
     load(url, requests, 8, seconds / 2)
     for _, number in itertools.product(range(rounds), CONNECTIONS):
-        before = _cpu_s(broker_pid), _cpu_s(server_pid), time.process_time()
+        before = cpu_s(broker_pid), cpu_s(server_pid), time.process_time()
         took_ms, passed_s = load(url, requests, number, seconds)
-        after = _cpu_s(broker_pid), _cpu_s(server_pid), time.process_time()
+        after = cpu_s(broker_pid), cpu_s(server_pid), time.process_time()
         took_ms.sort()
         broker_us, server_us, own_us = ((b - a) / len(took_ms) * 1e6 for a, b in zip(before, after, strict=True))
         runs[number].append(
@@ -209,7 +209,8 @@ def _run_warmup(env: dict[str, str]) -> tuple[float, float]:
     return round(time.perf_counter() - begin, 2), round(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, 2)
 
 
-def _cpu_s(pid: int) -> float:
+def cpu_s(pid: int) -> float:
+    """CPU seconds of a process since its start, in ticks of 10 ms."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

@@ -75,15 +75,17 @@ class PreparedStatement:
             raise UserError(f"of {len(self._literals)} parameters these were not set: {', '.join(missing[:20])}")
         return join(self._parts, [value for value in self._literals if value is not None])
 
-    def execute(self, *, options: Mapping[str, str | int | bool] | None = None, trace: bool = False, timeout_s: float | None = None) -> ResultSetGroup:
-        """Run it with the values set so far."""
-        return self._connection.execute(self.text, dialect=self._dialect, options=options, trace=trace, timeout_s=timeout_s)
+    def execute(
+        self, *, options: Mapping[str, str | int | bool] | None = None, trace: bool = False, timeout_s: float | None = None, format: str = "json"
+    ) -> ResultSetGroup:
+        """Run it with the values set so far; arguments as those of the connection's `execute`."""
+        return self._connection.execute(self.text, dialect=self._dialect, options=options, trace=trace, timeout_s=timeout_s, format=format)
 
     def execute_async(
-        self, *, options: Mapping[str, str | int | bool] | None = None, trace: bool = False, timeout_s: float | None = None
+        self, *, options: Mapping[str, str | int | bool] | None = None, trace: bool = False, timeout_s: float | None = None, format: str = "json"
     ) -> Future[ResultSetGroup]:
         """Run it on one of the connection's threads. Values set later do not change it."""
-        return self._connection.execute_async(self.text, dialect=self._dialect, options=options, trace=trace, timeout_s=timeout_s)
+        return self._connection.execute_async(self.text, dialect=self._dialect, options=options, trace=trace, timeout_s=timeout_s, format=format)
 
     def _put(self, index: int, text: str) -> None:
         if isinstance(index, bool) or not isinstance(index, int) or not 1 <= index <= len(self._literals):

@@ -122,6 +122,17 @@ def test_an_answer_to_sql_is_the_default_of_the_short_ways(daemon: Daemon, conne
     assert frame.iloc[0, 1] == 2**53 + 1 and frame.iloc[0, 4] == datetime(2013, 1, 2, 3, 4, 5, 500_000, tzinfo=UTC)
 
 
+def test_prepared_statements_and_other_threads_ask_for_arrow_too(daemon: Daemon, connection: Connection) -> None:
+    statement = connection.prepare_statement("SELECT ?", dialect="sql")
+    statement.set_long(1, 7)
+    for group in (
+        statement.execute(format="arrow"),
+        statement.execute_async(format="arrow").result(10),
+        connection.execute_async(sql="x", format="arrow").result(10),
+    ):
+        assert is_same(group.to_arrow(), table()) and "arrow" in daemon.asked[-1]["headers"]["Accept"]
+
+
 def test_polars_gets_the_table_under_names_of_its_own(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     double = types.ModuleType("polars")
     double.from_arrow = lambda arrow: arrow  # type: ignore[attr-defined]
