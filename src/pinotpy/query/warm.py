@@ -62,6 +62,7 @@ _OTHER_COLUMNS: Final = {"mv": pa.array([[1, 2], [2], [1], [3]], pa.list_(pa.int
 _SQL: Final = (
     "SELECT COUNT(*), SUM({n}), MIN({n}), MAX({n}), AVG({n}), MINMAXRANGE({n}), DISTINCTCOUNT({n}) FROM warm WHERE {n} > 1 AND {n} IN (1, 4) OR {n} IS NULL",
     "SELECT {n}, COUNT(*), SUM({n}), MAX({n}), DISTINCTCOUNT({n}) FROM warm WHERE {n} <> 3 GROUP BY {n} ORDER BY {n}",
+    "SELECT s, COVAR_POP({n}, d), LASTWITHTIME(s, l, 'STRING') FILTER(WHERE {n} > 1) FROM warm GROUP BY s",
     "SELECT * FROM warm WHERE {n} NOT IN (7, 8) ORDER BY {n} DESC, s LIMIT 9",
 )
 _TEXT_SQL: Final = (
