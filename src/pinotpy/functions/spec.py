@@ -70,6 +70,7 @@ class Update:
     single: int
     word: int  # of the function's slots, from 0
     values: Values
+    parameter: int = 0  # its fifth argument: the address of what the function keeps alive
 
 
 @dataclass(frozen=True, slots=True)

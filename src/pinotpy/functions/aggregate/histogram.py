@@ -16,10 +16,24 @@ from numpy.typing import NDArray
 from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError
 from pinotpy.functions.sketches.multiset import numbers_of
-from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, DistributionPlan, Groups, Parameter, check_number
+from pinotpy.functions.spec import (
+    AggregateExample,
+    AggregateFunction,
+    Argument,
+    DistributionPlan,
+    Groups,
+    Parameter,
+    Plan,
+    SlotPlan,
+    Update,
+    Values,
+    Word,
+    check_number,
+)
 from pinotpy.pql.ast import Dialect
 
 BUCKETS_MAX: Final = 10_000
+_SLOTS_MAX: Final = 64  # buckets that are words of a group's row; more are counted off the distinct values
 _FORMS: Final = "write HISTOGRAM(x, lower, upper, buckets) or HISTOGRAM(x, ARRAY[0, 10, 100])"
 
 
@@ -36,6 +50,8 @@ class Histogram(AggregateFunction):
     def __init__(self, edges: NDArray[np.float64] | None = None) -> None:
         """`edges`: float64[buckets + 1], ascending; None until a call says them."""
         self.edges = np.array([-np.inf, np.inf]) if edges is None else edges
+        # What the kernel reads (kernels/histogram.py), of whole numbers and of doubles; it lives as long as this function.
+        self._heads = [np.concatenate([[self.num_buckets, floating], self.edges.view(np.int64)]) for floating in (0, 1)]
 
     def with_parameters(self, parameters: Sequence[Parameter]) -> Histogram:
         if len(parameters) == 1 and isinstance(parameters[0], tuple):
@@ -69,7 +85,18 @@ class Histogram(AggregateFunction):
     def state_fields(self, argument: Argument) -> list[pa.Field]:
         return [pa.field("counts", pa.list_(pa.int64()))]
 
-    def plan(self, argument: Argument, *, sum_fits_long: bool) -> DistributionPlan:
+    def plan(self, argument: Argument, *, sum_fits_long: bool) -> Plan:
+        assert argument.data_type is not None
+        if argument.data_type is DataType.BIG_DECIMAL or self.num_buckets > _SLOTS_MAX:
+            return self._distribution_plan()
+        from pinotpy.kernels.histogram import count_buckets
+
+        floating = argument.data_type.stored.is_floating
+        address = count_buckets.address
+        update = Update(address, address, 0, Values.DOUBLE if floating else Values.LONG, self._heads[floating].ctypes.data)
+        return SlotPlan((Word.ADD,) * self.num_buckets, (update,), lambda slots, seen, spilled: [self._lists(slots.reshape(-1))])
+
+    def _distribution_plan(self) -> DistributionPlan:
         def collect(rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int) -> list[pa.Array]:
             numbers = numbers_of(values).astype(np.float64)
             buckets = np.searchsorted(self.edges, numbers, side="right") - 1

@@ -70,7 +70,7 @@ class _Emitter:
         if isinstance(entry.plan, SlotPlan):
             for update in entry.plan.updates:
                 register = self._values(entry, update.values)
-                self._apply(self._form(update.grouped, update.single), register, entry.first_word + update.word, skip)
+                self._apply(self._form(update.grouped, update.single), register, entry.first_word + update.word, skip, update.parameter)
             return
         if isinstance(entry.plan, RowPlan):
             if entry.distribution not in self._with_docs:
@@ -111,7 +111,7 @@ class _Emitter:
         if isinstance(entry.plan, SlotPlan):
             inner.append(fetch.fetch_values.address, (register, shape.meta(column), entries + 1))
             for update in entry.plan.updates:
-                inner.append(self._form(update.grouped, update.single), (own_groups, register, entry.first_word + update.word, NO_REGISTER))
+                inner.append(self._form(update.grouped, update.single), (own_groups, register, entry.first_word + update.word, NO_REGISTER, update.parameter))
         else:
             source = self._source(entry)
             if isinstance(entry.plan, RegisterPlan):
@@ -155,9 +155,9 @@ class _Emitter:
     def _form(self, grouped: int, single: int) -> int:
         return grouped if self.groups >= 0 else single
 
-    def _apply(self, function: int, values: int, word: int, skip: int) -> None:
+    def _apply(self, function: int, values: int, word: int, skip: int, parameter: int = 0) -> None:
         """An update of words: `values` NO_REGISTER where it reads none."""
-        self.shape.emit(function, self.groups, max(values, 0), word, skip)
+        self.shape.emit(function, self.groups, max(values, 0), word, skip, parameter)
 
     def _source(self, entry: AggregationLayout) -> Source:
         return self.sources.of(self.shape, entry.source)
@@ -216,26 +216,26 @@ def record_updates(shape: Shape, layout: Layout, sources: Sources) -> RowFields:
     recorder = _Recorder(shape, 0, sources)
     for index, entry in enumerate(layout.aggregations):
         recorder.update(index, entry)
-    values = list(dict.fromkeys(values for _, values, _, _ in recorder.applied if values >= 0))
-    flags = list(dict.fromkeys(skip for _, _, _, skip in recorder.applied if skip >= 0))
+    values = list(dict.fromkeys(values for _, values, _, _, _ in recorder.applied if values >= 0))
+    flags = list(dict.fromkeys(skip for _, _, _, skip, _ in recorder.applied if skip >= 0))
     program = Instructions()
     program.append(hashing.find_groups.address, (0,))
     program.append(updates.count_rows.address, (0,))
-    for function, value, word, skip in recorder.applied:
+    for function, value, word, skip, parameter in recorder.applied:
         of_value = 1 + values.index(value) if value >= 0 else 0
-        program.append(function, (0, of_value, word, 1 + len(values) + flags.index(skip) if skip >= 0 else NO_REGISTER))
+        program.append(function, (0, of_value, word, 1 + len(values) + flags.index(skip) if skip >= 0 else NO_REGISTER, parameter))
     return RowFields(values, flags, program.assemble(1)[0])
 
 
 class _Recorder(_Emitter):
-    """Notes updates instead of emitting them: (function, register of values, word, register of flags)."""
+    """Notes updates instead of emitting them: (function, register of values, word, register of flags, parameter)."""
 
     def __init__(self, shape: Shape, groups: int, sources: Sources) -> None:
         super().__init__(shape, groups, sources)
-        self.applied: list[tuple[int, int, int, int]] = []
+        self.applied: list[tuple[int, int, int, int, int]] = []
 
-    def _apply(self, function: int, values: int, word: int, skip: int) -> None:
-        self.applied.append((function, values, word, skip))
+    def _apply(self, function: int, values: int, word: int, skip: int, parameter: int = 0) -> None:
+        self.applied.append((function, values, word, skip, parameter))
 
 
 def literal_word(literal: Literal, kind: Values) -> int:
