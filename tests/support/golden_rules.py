@@ -101,6 +101,7 @@ SQL_RULES: dict[str, Rule] = {
         and _cells(theirs, ours, lambda a, b: a == b or (re.match(r"\d{6}-", a) is not None and re.fullmatch(r"-?\d+", b) is not None))
     ),
     "rounding": lambda text, theirs, ours: _ROUND.search(text) is not None and not codes(theirs) and _only_rounding_differs(theirs, ours),
+    "explain-plan": lambda text, theirs, ours: text.startswith("EXPLAIN PLAN FOR") and _same_plan_shape(theirs, ours),
     "host-name": lambda text, theirs, ours: "$hostName" in text and not codes(theirs) and not codes(ours),
     "rows-not-shown": lambda text, theirs, ours: (
         "ORDER BY" in text and not codes(theirs) and codes(ours) == [200] and ours["numServersQueried"] > 1 and "on some records" in _faults(ours)
@@ -174,6 +175,23 @@ def _only_counters_differ(word: str, text: str, theirs: dict[str, Any], ours: di
 
 def _scanned_nothing(theirs: dict[str, Any]) -> bool:
     return not codes(theirs) and theirs.get("numDocsScanned") == 0
+
+
+_EXPLAINED = [("Operator", "STRING"), ("Operator_Id", "INT"), ("Parent_Id", "INT")]
+
+
+def _same_plan_shape(theirs: dict[str, Any], ours: dict[str, Any]) -> bool:
+    """Both are tables of operators that begin with the broker's and hang together; the broker's and the server's operators are as recorded."""
+    if codes(theirs) or codes(ours):
+        return False
+    tables = [answer["resultTable"] for answer in (theirs, ours)]
+    if any(list(zip(t["dataSchema"]["columnNames"], t["dataSchema"]["columnDataTypes"], strict=True)) != _EXPLAINED for t in tables):
+        return False
+    left, right = (table["rows"] for table in tables)
+    numbers = {number for _, number, _ in right}
+    hangs_together = all(parent in numbers or parent in (-1, 0) for _, _, parent in right)
+    shared = [row for row in left if row[0].startswith(("BROKER_", "COMBINE_"))]
+    return hangs_together and shared == [row for row in right if row[0].startswith(("BROKER_", "COMBINE_"))] and any("PLAN_START" in row[0] for row in right)
 
 
 def _only_rounding_differs(theirs: dict[str, Any], ours: dict[str, Any]) -> bool:

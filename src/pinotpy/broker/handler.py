@@ -20,7 +20,7 @@ from pinotpy.broker.parts import Broker, BrokerLimits, Question, SendToServer
 from pinotpy.broker.plan_cache import Asked, Plan
 from pinotpy.broker.scatter import Gathered
 from pinotpy.config.schema import Schema
-from pinotpy.errors import ParseError, PinotError, QueryTimeoutError
+from pinotpy.errors import ParseError, PinotError, QueryCancelledError, QueryTimeoutError
 from pinotpy.pql.ast import Dialect, Statement
 from pinotpy.pql.parser import parse_pql, parse_sql
 from pinotpy.query.combine import merge_partials
@@ -28,7 +28,7 @@ from pinotpy.query.compile import compile_query, compile_without_table
 from pinotpy.query.compile_sql import compile_constants
 from pinotpy.query.context import QueryContext, QueryOptions
 from pinotpy.query.explain.answer import explain_constants, explanation
-from pinotpy.query.options import asks_to_explain, query_options
+from pinotpy.query.options import asks_to_explain, query_options, response_bytes_max
 from pinotpy.query.partial import QueryException, Statistics
 from pinotpy.query.reduce import constant_row, reduce_partials
 from pinotpy.query.reduced import ReducedResult
@@ -115,6 +115,7 @@ async def answer_query(broker: Broker, question: Question, may_read: Callable[[s
                 if is_traced:
                     servers = len(gathered.asked | gathered.responded | gathered.unreachable)
                     laps.lap("SCATTER", servers=servers, rowsOut=sum(p.num_rows for _, p in gathered.partials))
+                _check_size(options, gathered)
                 shown = None if wants_arrow else _shown_shortly(broker, plan, context, gathered, envelope, deadline_ns)
                 if shown is None:
                     result = await _reduce(broker, context, gathered, envelope, laps, deadline_ns)
@@ -220,6 +221,16 @@ async def _table(broker: Broker, result: ReducedResult | None, envelope: Envelop
 
 def _num_cells(result: ReducedResult) -> int:
     return result.num_rows * len(result.columns) + sum(len(groups.value.values) * (len(groups.keys) + 1) for groups in result.group_lists)
+
+
+def _check_size(options: QueryOptions, gathered: Gathered) -> None:
+    """Raise QueryCancelledError if servers answered more bytes than the query allows."""
+    allowed = response_bytes_max(options)
+    if allowed is None:
+        return
+    found = sum(partial.num_bytes for _, partial in gathered.partials)
+    if found > allowed:
+        raise QueryCancelledError(f"Serialized query response size {found} exceeds threshold {allowed}: ask for fewer rows, or raise maxQueryResponseSizeBytes")
 
 
 def _shown_shortly(broker: Broker, plan: Plan, context: QueryContext, gathered: Gathered, envelope: Envelope, deadline_ns: int) -> dict[str, Any] | None:

@@ -56,11 +56,12 @@ def query_options(
 
     Raises:
         ParseError: (150) options that are not `k=v;k=v`.
-        InvalidQueryError: (700) timeoutMs, numGroupsLimit or maxExecutionThreads that are no positive whole number.
+        InvalidQueryError: (700) timeoutMs, numGroupsLimit, maxExecutionThreads or maxQueryResponseSizeBytes that are no positive whole number.
     """
     requested = parse_option_text(request_options, "queryOptions") if isinstance(request_options, str) else {}
     debug = parse_option_text(debug_options, "debugOptions") if isinstance(debug_options, str) else {}
     options = {**requested, **dict(statement.options)}
+    _positive(options, "maxQueryResponseSizeBytes")
     star_tree = options.get("useStarTree", debug.get("useStarTree", "true"))
     return QueryOptions(
         timeout_ms=_lowered(_positive(options, "timeoutMs"), timeout_max_ms),
@@ -74,6 +75,11 @@ def query_options(
         max_threads=_lowered(_positive(options, "maxExecutionThreads"), threads_max),
         other=tuple((name, value) for name, value in options.items() if name not in _KNOWN),
     )
+
+
+def response_bytes_max(options: QueryOptions) -> int | None:
+    """How many bytes servers may answer at most, all of them together (maxQueryResponseSizeBytes); None: any number."""
+    return next((int(value) for name, value in options.other if name == "maxQueryResponseSizeBytes"), None)
 
 
 def asks_to_explain(options: QueryOptions, *, requested: object = False) -> bool:
