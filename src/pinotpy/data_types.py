@@ -64,7 +64,7 @@ class FieldType(StrEnum):
 
 
 class DataType(StrEnum):
-    """What users see. MAP has its place in format and schema; columns of it are not built yet."""
+    """What users see."""
 
     INT = "INT"
     LONG = "LONG"
@@ -94,8 +94,8 @@ class DataType(StrEnum):
 
     @property
     def is_text(self) -> bool:
-        """STRING and JSON: the stored bytes are UTF-8."""
-        return self in (DataType.STRING, DataType.JSON)
+        """STRING, JSON and MAP, which is the text of a JSON object: the stored bytes are UTF-8."""
+        return self in (DataType.STRING, DataType.JSON, DataType.MAP)
 
 
 _STORED: Final[dict[DataType, StoredType]] = {

@@ -102,6 +102,7 @@ SQL_RULES: dict[str, Rule] = {
     ),
     "rounding": lambda text, theirs, ours: _ROUND.search(text) is not None and not codes(theirs) and _only_rounding_differs(theirs, ours),
     "explain-plan": lambda text, theirs, ours: text.startswith("EXPLAIN PLAN FOR") and _same_plan_shape(theirs, ours),
+    "map-key-absent": lambda text, theirs, ours: "['" in text and row_lists(theirs) != row_lists(ours) and _cells(theirs, ours, _without_defaults),
     "host-name": lambda text, theirs, ours: "$hostName" in text and not codes(theirs) and not codes(ours),
     "rows-not-shown": lambda text, theirs, ours: (
         "ORDER BY" in text and not codes(theirs) and codes(ours) == [200] and ours["numServersQueried"] > 1 and "on some records" in _faults(ours)
@@ -192,6 +193,12 @@ def _same_plan_shape(theirs: dict[str, Any], ours: dict[str, Any]) -> bool:
     hangs_together = all(parent in numbers or parent in (-1, 0) for _, _, parent in right)
     shared = [row for row in left if row[0].startswith(("BROKER_", "COMBINE_"))]
     return hangs_together and shared == [row for row in right if row[0].startswith(("BROKER_", "COMBINE_"))] and any("PLAN_START" in row[0] for row in right)
+
+
+def _without_defaults(theirs: Any, ours: Any) -> bool:
+    """Equal, or theirs added up the least INT for rows whose map lacks the key."""
+    added = theirs - ours if isinstance(theirs, float) and isinstance(ours, float) else 1
+    return bool(theirs == ours) or (added < 0 and added % 2**31 == 0)
 
 
 def _only_rounding_differs(theirs: dict[str, Any], ours: dict[str, Any]) -> bool:

@@ -33,7 +33,7 @@ class TestTable:
         return str(self.schema["schemaName"])
 
     def batch(self, start: int, stop: int) -> pa.RecordBatch:
-        """Rows [start, stop) in storage form: BYTES from hex, BIG_DECIMAL from text, null for no value."""
+        """Rows [start, stop) in storage form: BYTES from hex, BIG_DECIMAL from text, MAP from an object, null for no value."""
         arrays = {}
         for name, spec in Schema.from_json(self.schema).field_specs.items():
             cells = [_stored(spec.data_type, row.get(name)) for row in self.rows[start:stop]]
@@ -69,6 +69,8 @@ def _stored(data_type: DataType, cell: Any) -> Any:
     match data_type:
         case DataType.BYTES:
             return bytes.fromhex(cell)
+        case DataType.MAP:
+            return json.dumps(cell, separators=(",", ":")).encode()
         case DataType.BIG_DECIMAL:
             return encode_decimal(Decimal(cell))
         case DataType.FLOAT | DataType.DOUBLE:

@@ -22,6 +22,7 @@ EXAMPLE_ROW: Final[dict[str, tuple[DataType, Any]]] = {
     "md": (DataType.DOUBLE, [1.5, 2.5]),
     "ms": (DataType.STRING, ["a", "b", "a"]),
     "j": (DataType.JSON, '{"a":{"b":[1,2]},"c":"x"}'),
+    "m": (DataType.MAP, '{"a":4,"b":7}'),
     "ks": (DataType.STRING, ["a", "b"]),
     "vs": (DataType.INT, [1, 2]),
 }

@@ -20,7 +20,8 @@ def print_expression(expression: Expression, dialect: Dialect) -> str:
         return f"'{expression.text}'"
     if isinstance(expression, Star):
         return "*"
-    text = f"{expression.name}({','.join([print_expression(arg, dialect) for arg in expression.args])})"
+    shown = expression.args[:2] if expression.name == "item" else expression.args  # not the type of the value
+    text = f"{expression.name}({','.join([print_expression(arg, dialect) for arg in shown])})"
     return text if expression.filter is None else f"filter({text},{print_expression(expression.filter, dialect)})"
 
 

@@ -15,9 +15,10 @@ from pinotpy.pql.literals import double_literal, integer_literal, string_literal
 from pinotpy.pql.printer import print_pql_aggregation, print_sql_aggregation
 from pinotpy.query.compile_columns import ColumnResolver
 from pinotpy.query.compile_filter import FilterCompiler, parse_error, position_text
-from pinotpy.query.context import Aggregation, AggregationRef, Filter
+from pinotpy.query.context import Aggregation, AggregationRef, And, Comparison, Filter, Predicate
 from pinotpy.query.result_types import argument_of, types_of_columns
 from pinotpy.query.rewrite.filter_text import print_filter
+from pinotpy.query.rewrite.map_items import items_in
 
 AGGREGATION_CALL: Final = "$agg"
 # PQL functions that dictionaries answer for multi-value columns too; the rest fail there (pql-live §1.16).
@@ -81,6 +82,7 @@ class AggregationCollector:
         name = print_sql_aggregation(shown) if self._sql_names else print_pql_aggregation(shown)
         if call.filter is not None:
             name = f"{name} FILTER(WHERE {'true' if condition is None else print_filter(condition)})"
+        condition = self._only_present(function, args, condition)
         key = (function, args, condition)
         index = self._indexes.get(key)
         if index is None:
@@ -102,6 +104,13 @@ class AggregationCollector:
             index = self.add(expression)[0]
             return Call(AGGREGATION_CALL, (integer_literal(index, expression.position),), position=expression.position)
         return replace(expression, args=tuple([self.place_inside(arg) for arg in expression.args]))
+
+    def _only_present(self, function: str, args: tuple[Expression, ...], condition: Filter | None) -> Filter | None:
+        """A key that a MAP lacks has no value in both null modes: its default would be added up."""
+        if function == "count" or self._null_handling or isinstance(args[0], Star) or not (items := items_in(args[0])):
+            return condition
+        present = [Predicate(item, Comparison.IS_NOT_NULL) for item in dict.fromkeys(items)]
+        return And((*([] if condition is None else [condition]), *present)) if condition is not None or len(present) > 1 else present[0]
 
     # --- arguments -------------------------------------------------------------------------------------------------
 

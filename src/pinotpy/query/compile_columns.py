@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from pinotpy.data_types import DataType
 from pinotpy.errors import UnknownColumnError
 from pinotpy.names import raw_table_name
 from pinotpy.pql.ast import Call, Expression, Identifier, Literal
 from pinotpy.query.context import ColumnRef
+from pinotpy.query.rewrite.map_items import value_type
 
 VIRTUAL_COLUMNS: Final = {"$docId": DataType.INT, "$segmentName": DataType.STRING, "$hostName": DataType.STRING}
 
@@ -28,6 +29,8 @@ class ColumnSpec(Protocol):
     def single_value(self) -> bool: ...
     @property
     def default_in_segments(self) -> int | float | bytes | None: ...
+    @property
+    def child_field_specs(self) -> dict[str, Any] | None: ...
 
 
 class TableSchema(Protocol):
@@ -39,12 +42,14 @@ class TableSchema(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Columns:
-    """Columns of one schema: those of its fields, with the virtual ones, and the spelling of each lower-case name."""
+    """Columns of one schema: those of its fields, with the virtual ones, the spelling of each lower-case name, and the type of values
+    in each MAP."""
 
     schema: TableSchema
     physical: dict[str, ColumnRef]
     known: dict[str, ColumnRef]
     folded: dict[str, str]
+    map_values: dict[str, DataType]
 
 
 # By identity: a schema is never changed, only replaced. The entry holds the schema, so that its id stays its own.
@@ -56,7 +61,8 @@ def _columns_of(schema: TableSchema) -> _Columns:
     if found is None or found.schema is not schema:
         physical = {name: ColumnRef(name, spec.data_type, spec.single_value, spec.default_in_segments) for name, spec in schema.field_specs.items()}
         known = physical | {name: ColumnRef(name, data_type) for name, data_type in VIRTUAL_COLUMNS.items()}
-        found = _Columns(schema, physical, known, {name.lower(): name for name in known})
+        map_values = {name: value_type(spec.child_field_specs) for name, spec in schema.field_specs.items() if spec.data_type is DataType.MAP}
+        found = _Columns(schema, physical, known, {name.lower(): name for name in known}, map_values)
         if len(_columns_by_schema) >= _SCHEMAS_MAX:
             _columns_by_schema.clear()
         _columns_by_schema[id(schema)] = found
@@ -70,6 +76,7 @@ class ColumnResolver:
         self._case_insensitive = case_insensitive
         columns = _columns_of(schema)
         self._columns, self._known, self._folded = columns.physical, columns.known, columns.folded
+        self.map_values: Mapping[str, DataType] = columns.map_values
         prefixes = {table, raw_table_name(table)}
         self._prefixes = {prefix.lower() for prefix in prefixes} if case_insensitive else prefixes
         self._read: dict[str, ColumnRef] = {}

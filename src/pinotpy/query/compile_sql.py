@@ -23,6 +23,7 @@ from pinotpy.query.compile_filter import FilterCompiler, parse_error, position_t
 from pinotpy.query.context import AggregationRef, Filter, OrderBy, OutputColumn, QueryContext, QueryKind, QueryOptions
 from pinotpy.query.rewrite.aggregations import rewrite_aggregations
 from pinotpy.query.rewrite.constants import fold_functions
+from pinotpy.query.rewrite.map_items import with_value_types
 from pinotpy.query.rewrite.pin_time import at_moment
 
 DEFAULT_ROWS: Final = 10
@@ -78,7 +79,11 @@ class SqlCompiler:
 
     def _prepared(self, expression: Expression) -> Expression:
         """Constants folded, known names in the schema's spelling, aggregations rewritten; unknown names are left for `resolve`."""
-        return rewrite_aggregations(fold_functions(self._spelled(expression)), self._resolver.is_multi_value)
+        expression = self._typed(fold_functions(self._spelled(expression)))
+        return rewrite_aggregations(expression, self._resolver.is_multi_value)
+
+    def _typed(self, expression: Expression) -> Expression:
+        return with_value_types(expression, self._resolver.map_values.get) if self._resolver.map_values else expression
 
     def _spelled(self, expression: Expression) -> Expression:
         if isinstance(expression, Identifier):
@@ -236,7 +241,7 @@ class SqlCompiler:
         inner = next(aggregations_in(where), None)
         if inner is not None:
             raise QueryExecutionError(f"Unsupported function: {inner.name} in WHERE: conditions on aggregations go to HAVING{position_text(inner.position)}")
-        return self._filters.compile(fold_functions(self._resolver.resolve(where)))
+        return self._filters.compile(self._typed(fold_functions(self._resolver.resolve(where))))
 
     def _sort_key(self, expression: Expression | AggregationRef, item: OrderItem) -> OrderBy:
         return OrderBy(expression, item.ascending, item.nulls_last)

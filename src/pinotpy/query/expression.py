@@ -78,8 +78,8 @@ class Rows:
         raise QueryExecutionError("* is no value: name the columns")
 
     def _call(self, call: Call) -> pa.Array:
-        """A scalar function. Where nulls read as defaults, null vectors still decide COALESCE, and a function without a value gives
-        '', 0, 0.0 or false, also inside another."""
+        """A scalar function. Where nulls read as defaults, null vectors still decide COALESCE, a function without a value gives
+        '', 0, 0.0 or false, also inside another, and a key that a MAP lacks the default null value of its type."""
         bound = self.types.bound(call)
         if self.context.null_handling:
             return evaluate_function(bound, [self.value(arg) for arg in call.args], self.count)
@@ -87,7 +87,7 @@ class Rows:
         found = evaluate_function(bound, values, self.count)
         if not found.null_count:
             return found
-        if call.name == "coalesce":
+        if call.name in ("coalesce", "item"):
             return pc.fill_null(found, pa.scalar(default_null_value(bound.data_type, FieldType.DIMENSION)).cast(found.type))
         return _without_null(found, bound.data_type)
 

@@ -71,11 +71,7 @@ def resolve_indexing(schema: Schema, table_config: TableConfig | None) -> dict[s
     `sortedColumn` has no part in it: every column whose values ascend is stored as a sorted one, and no other is.
     """
     plan = {name: ColumnIndexing() for name in schema.field_specs}
-    faults = [
-        Fault(f"$.complexFieldSpecs.{name}", "a MAP column", "types of which segments can be built: all but MAP")
-        for name, spec in schema.field_specs.items()
-        if spec.data_type is DataType.MAP
-    ]
+    faults: list[Fault] = []
     if table_config is not None:
         _apply(schema, table_config, plan, faults)
         if not table_config.indexing.null_handling_enabled:

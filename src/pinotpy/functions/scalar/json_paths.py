@@ -108,7 +108,7 @@ def _text(value: Any) -> str:
     return _well_formed(value) if isinstance(value, str) else json_text(value)
 
 
-_VALUE: Final[dict[DataType, Callable[[Any], Any]]] = {
+VALUE_OF_TYPE: Final[dict[DataType, Callable[[Any], Any]]] = {
     **{data_type: lambda value, data_type=data_type: _whole(value, data_type) for data_type in _RANGES},  # type: ignore[misc]
     DataType.FLOAT: _real,
     DataType.DOUBLE: _real,
@@ -120,7 +120,7 @@ _VALUE: Final[dict[DataType, Callable[[Any], Any]]] = {
 
 
 def _list_of(data_type: DataType) -> Callable[[Any], list[Any]]:
-    convert = _VALUE[data_type]
+    convert = VALUE_OF_TYPE[data_type]
     return lambda value: [convert(item) for item in (value if isinstance(value, list) else [value]) if item is not None]
 
 
@@ -163,7 +163,7 @@ def _bind_extract_scalar(operands: Sequence[Operand], dialect: Dialect) -> Bound
         raise InvalidQueryError(
             f"Unsupported results type: {written[:40]} for jsonExtractScalar function. Supported types are: {'/'.join(_TYPES)}, also with _ARRAY"
         )
-    convert = _list_of(data_type) if is_many else _VALUE[data_type]
+    convert = _list_of(data_type) if is_many else VALUE_OF_TYPE[data_type]
     default = _default(operands[3], data_type, convert, is_many=is_many) if len(operands) > 3 else [] if is_many else MISSING
     return _extraction(path, data_type, convert, default, single_value=not is_many)
 
@@ -211,7 +211,7 @@ def _bind_exists(operands: Sequence[Operand], dialect: Dialect) -> Bound:
 
 def _bind_of_path(name: str, data_type: DataType, absent: Any, single_value: bool, operands: Sequence[Operand], dialect: Dialect) -> Bound:
     _expect_documents(operands[0], name)
-    convert = _VALUE[data_type] if single_value else _list_of(data_type)
+    convert = VALUE_OF_TYPE[data_type] if single_value else _list_of(data_type)
     default = _default(operands[2], data_type, convert, is_many=False) if len(operands) > 2 else absent
     return _extraction(_path(operands[1], name), data_type, convert, default, single_value=single_value)
 

@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
+import orjson
 import pyarrow as pa
 
 from pinotpy.data_types import DataType
@@ -88,6 +89,8 @@ def native_values(values: list[Any], data_type: DataType | None, *, pql: bool) -
             return _map(values, _decimal_text)
         case DataType.TIMESTAMP:
             return values if pql else _map(values, text.timestamp_text)
+        case DataType.MAP if not pql:
+            return [None if v is None else orjson.Fragment(v) for v in values]
         case DataType.BOOLEAN if pql:
             return _map(values, _boolean_text)
         case _:
@@ -101,7 +104,7 @@ def selection_values(values: list[Any], data_type: DataType | None) -> list[Any]
             return _map(values, text.selection_double)
         case DataType.FLOAT:
             return _map(values, text.selection_float)
-        case DataType.STRING | DataType.JSON | None:
+        case DataType.STRING | DataType.JSON | DataType.MAP | None:
             return values
         case _:
             return [None if v is None else v if isinstance(v, str) else str(v) for v in native_values(values, data_type, pql=True)]
