@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from pinotpy.data_types import DataType as D
-from pinotpy.functions.spec import AggregateFunction, Argument, DistributionPlan
+from pinotpy.functions.spec import AggregateFunction, Argument, DistributionPlan, RegisterPlan
 
 STORED = {D.STRING: pa.binary(), D.JSON: pa.binary(), D.BYTES: pa.binary(), D.BOOLEAN: pa.int32(), D.BIG_DECIMAL: pa.binary()}
 
@@ -25,8 +25,12 @@ def collected(function: AggregateFunction, data_type: D, groups: Sequence[Sequen
 def collected_arrays(function: AggregateFunction, data_type: D, rows: np.ndarray[Any, Any], values: pa.Array, num_rows: int) -> list[pa.Array]:
     """The same from arrays."""
     plan = function.plan(Argument(data_type), sum_fits_long=False)
-    assert isinstance(plan, DistributionPlan)
-    states = plan.collect(rows, values, np.ones(len(rows), np.int64), num_rows)
+    if isinstance(plan, RegisterPlan):  # what a scan leaves, hashed by numpy
+        assert plan.entries_of_values is not None
+        states = plan.collect(rows, plan.entries_of_values(values), num_rows)
+    else:
+        assert isinstance(plan, DistributionPlan)
+        states = plan.collect(rows, values, np.ones(len(rows), np.int64), num_rows)
     assert [column.type for column in states] == [field.type for field in function.state_fields(Argument(data_type))]
     return states
 

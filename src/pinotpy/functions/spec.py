@@ -163,16 +163,38 @@ class DistributionPlan:
     count_state: Callable[[NDArray[np.int64]], list[pa.Array]] | None = None
 
 
+class Hashing(Enum):
+    """How the kernels make registers of values (kernels/registers.py, kernels/wide_registers.py)."""
+
+    HYPERLOGLOG = "HYPERLOGLOG"
+    HYPERLOGLOG_PLUS = "HYPERLOGLOG_PLUS"  # of whole numbers only, as the next two of numbers only
+    ULTRALOGLOG = "ULTRALOGLOG"
+    CPC = "CPC"
+
+
 @dataclass(frozen=True, slots=True)
 class RegisterPlan:
-    """HyperLogLog registers: 2^log2m a group, each the highest rank of its values' hashes (sketches/hyperloglog.py).
+    """Registers: 2^log2m a group, each the highest rank of its values' hashes, or the set of their ranks (sketches/…).
 
     collect(rows, entries, num_rows): entry i says that state row rows[i] has register entries[i] >> 5 at least at rank
-        entries[i] & 31. Gives the state columns.
+        entries[i] & 31; of sets, that rank entries[i] & 63 is in register entries[i] >> 6. Gives the state columns.
+    entries_of_values(values): the entries of values of a dictionary (stored form); only where `hashing` is not HYPERLOGLOG.
     """
 
     log2m: int
     collect: Callable[[NDArray[np.int64], NDArray[np.int64], int], list[pa.Array]]
+    hashing: Hashing = Hashing.HYPERLOGLOG
+    entries_of_values: Callable[[pa.Array], NDArray[np.int64]] | None = None
+
+    @property
+    def are_sets(self) -> bool:
+        """Whether a register is a set of ranks, 8 bytes, else a rank, one byte."""
+        return self.hashing in (Hashing.ULTRALOGLOG, Hashing.CPC)
+
+    @property
+    def table_log2(self) -> int:
+        """log2 of the bytes of a group's registers."""
+        return self.log2m + (3 if self.are_sets else 0)
 
 
 class RowBlock(Protocol):

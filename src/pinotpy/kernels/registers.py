@@ -74,7 +74,7 @@ RANK_BITS: Final = 5
 
 
 @njit(nogil=True, inline="always")
-def _set(state: Any, word: int) -> Any:
+def set_at(state: Any, word: int) -> Any:
     return words(state[S_USER] + word * 8, SET_WORDS)
 
 
@@ -138,21 +138,34 @@ def _append(out: Any, groups: Any, single: bool, entries: Any, skip: Any, flagge
 
 
 @inner
-def _update(state: Any, args: Any, hashes: Any, entries: Any) -> Any:
-    context, own, n = context_of(state), _set(state, args[A0 + 2]), state[S_SELECTED]
+def bring(state: Any, args: Any, entries: Any) -> Any:
+    """Bring entries (register << RANK_BITS | rank) into the registers, or append them."""
+    own, n = set_at(state, args[A0 + 2]), state[S_SELECTED]
     single, flagged = args[A0] < 0, args[A0 + 3] >= 0
     groups = register_u32(state, 0 if single else args[A0])[:n]
     skip = register_u8(state, args[A0 + 3] if flagged else 0)[:n]
-    _entries(entries, hashes, own[D_LOG2M])
     if own[D_CARDINALITY] > 0:
         registers = view_u8(own[D_TABLE + V_ADDRESS], own[D_TABLE + V_CAPACITY] * 8)
         _raise(registers, own[D_LOG2M], groups, single, entries, skip, flagged)
         return E_OK
+    return append_entries(state, own, groups, single, entries, skip, flagged)
+
+
+@inner
+def append_entries(state: Any, own: Any, groups: Any, single: bool, entries: Any, skip: Any, flagged: bool) -> Any:
+    """Append entries to D_ARENA."""
+    context, n = context_of(state), len(entries)
     code = reserve(context[G_CONTROL], vector_at(own, D_ARENA), (n + 1) * ENTRY_WORDS)
     if code == E_OK:
         out = words(own[D_ARENA + V_ADDRESS] + own[D_ARENA + V_USED] * 8, (n + 1) * ENTRY_WORDS)
         own[D_ARENA + V_USED] += _append(out, groups, single, entries, skip, flagged)
     return code
+
+
+@inner
+def _update(state: Any, args: Any, hashes: Any, entries: Any) -> Any:
+    _entries(entries, hashes, set_at(state, args[A0 + 2])[D_LOG2M])
+    return bring(state, args, entries)
 
 
 @njit(cache=True, nogil=True)
@@ -197,7 +210,7 @@ def registers_of_hashes(hashes: Any, registers: Any) -> None:
 def begin_registers(state_address: int, args_address: int) -> Any:
     """Make room for the unit's registers."""
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
-    context, own = context_of(state), _set(state, args[A0])
+    context, own = context_of(state), set_at(state, args[A0])
     own[D_LOG2M], own[D_CARDINALITY], own[D_FIRST] = args[A0 + 2], args[A0 + 1], own[D_ARENA + V_USED]
     if args[A0 + 1] == 0:
         return E_OK
@@ -283,7 +296,7 @@ def _is_empty(own: Any, group: int) -> Any:
 def end_registers(state_address: int, args_address: int) -> Any:
     """Move the groups' registers to D_REGISTERS; word 0 of the groups' rows is their arena row now."""
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
-    context, own = context_of(state), _set(state, args[A0])
+    context, own = context_of(state), set_at(state, args[A0])
     if own[D_CARDINALITY] == 0:
         entries = words(own[D_ARENA + V_ADDRESS] + own[D_FIRST] * 8, own[D_ARENA + V_USED] - own[D_FIRST])
         for i in range(0, len(entries), ENTRY_WORDS):

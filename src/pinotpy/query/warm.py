@@ -38,6 +38,7 @@ from pinotpy.kernels import (
     text_search,
     top_groups,
     value_bits,
+    wide_registers,
 )
 from pinotpy.pql.parser import parse_pql, parse_sql
 from pinotpy.query.combine import merge_partials
@@ -137,6 +138,7 @@ def warm() -> None:
     _warm_unpacking()
     numbering.warm()
     text_numbers.warm()
+    wide_registers.warm()
     text_blooms.warm()
     text_search.warm()
     text_parts.warm()

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType
 from pinotpy.functions.sketches import cpc
-from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, DistributionPlan, Groups, Parameter, Plan
+from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, DistributionPlan, Groups, Hashing, Parameter, Plan, RegisterPlan
 
 
 class DistinctCountCpcSketch(AggregateFunction):
@@ -47,6 +47,13 @@ class DistinctCountCpcSketch(AggregateFunction):
                 return cpc.states_of_serialized(rows, values, num_rows, self.lg_k)
             return cpc.states_of_values(rows, values, num_rows, data_type, self.lg_k, with_values=self.with_values)
 
+        if data_type.stored.is_fixed and not self.with_values:
+            return RegisterPlan(
+                self.lg_k,
+                lambda rows, entries, num_rows: cpc.states_of_coupons(rows, entries, num_rows, self.lg_k),
+                Hashing.CPC,
+                lambda values: cpc.coupons_of_numbers(values, data_type, self.lg_k),
+            )
         return DistributionPlan(collect, counted=False)
 
     def merge(self, states: Sequence[pa.Array], groups: Groups, num_groups: int) -> list[pa.Array]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pinotpy.data_types import DataType
 from pinotpy.functions.sketches import hyperloglog_plus
 from pinotpy.functions.sketches.hash64 import murmur64_of_values
-from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, DistributionPlan, Groups, Parameter, Plan
+from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, DistributionPlan, Groups, Hashing, Parameter, Plan, RegisterPlan
 
 
 class DistinctCountHllPlus(AggregateFunction):
@@ -48,6 +48,13 @@ class DistinctCountHllPlus(AggregateFunction):
                 return hyperloglog_plus.states_of_serialized(rows, values, num_rows)
             return hyperloglog_plus.states_of_hashes(rows, murmur64_of_values(values, data_type), num_rows, self.p, self.sp)
 
+        if data_type.stored.is_fixed and not data_type.stored.is_floating and not self.sp:
+            return RegisterPlan(
+                self.p,
+                lambda rows, entries, num_rows: hyperloglog_plus.states_of_entries(rows, entries, num_rows, self.p),
+                Hashing.HYPERLOGLOG_PLUS,
+                lambda values: hyperloglog_plus.register_entries(murmur64_of_values(values, data_type), self.p),
+            )
         return DistributionPlan(collect, counted=False)
 
     def merge(self, states: Sequence[pa.Array], groups: Groups, num_groups: int) -> list[pa.Array]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pinotpy.data_types import DataType
 from pinotpy.functions.sketches import ultraloglog
 from pinotpy.functions.sketches.hash64 import wyhash_of_values
-from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, DistributionPlan, Groups, Parameter, Plan
+from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, DistributionPlan, Groups, Hashing, Parameter, Plan, RegisterPlan
 
 
 class DistinctCountUll(AggregateFunction):
@@ -44,8 +44,15 @@ class DistinctCountUll(AggregateFunction):
         def collect(rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int) -> list[pa.Array]:
             if data_type is DataType.BYTES:
                 return ultraloglog.states_of_serialized(rows, values, num_rows)
-            return ultraloglog.states_of_entries(rows, ultraloglog.register_entries(wyhash_of_values(values, data_type), self.p), num_rows, self.p)
+            return ultraloglog.states_of_ranks(rows, ultraloglog.register_ranks(wyhash_of_values(values, data_type), self.p), num_rows, self.p)
 
+        if data_type.stored.is_fixed:
+            return RegisterPlan(
+                self.p,
+                lambda rows, entries, num_rows: ultraloglog.states_of_ranks(rows, entries, num_rows, self.p),
+                Hashing.ULTRALOGLOG,
+                lambda values: ultraloglog.register_ranks(wyhash_of_values(values, data_type), self.p),
+            )
         return DistributionPlan(collect, counted=False)
 
     def merge(self, states: Sequence[pa.Array], groups: Groups, num_groups: int) -> list[pa.Array]:

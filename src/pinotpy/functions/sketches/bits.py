@@ -1,4 +1,4 @@
-"""Bits of 64-bit words."""
+"""Bits of 64-bit words, and sets of them."""
 
 from __future__ import annotations
 
@@ -12,3 +12,11 @@ def bit_lengths(words: NDArray[np.uint64]) -> NDArray[np.int64]:
     low = (words & np.uint64(0xFFFFFFFF)).astype(np.float64)
     lengths: NDArray[np.int64] = np.where(high > 0, np.frexp(high)[1] + 32, np.frexp(low)[1]).astype(np.int64)
     return lengths
+
+
+def sorted_set(words: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The different words, ascending. np.unique goes through a hash table, many times slower."""
+    words = np.sort(words)
+    fresh = np.ones(len(words), np.bool_)
+    np.not_equal(words[1:], words[:-1], out=fresh[1:])
+    return words[fresh]

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError, QueryExecutionError
-from pinotpy.functions.sketches.bits import bit_lengths
+from pinotpy.functions.sketches.bits import bit_lengths, sorted_set
 from pinotpy.functions.sketches.hash64 import java_texts
 from pinotpy.functions.sketches.murmur import byte_strings, murmur3_bytes, murmur3_words
 
@@ -101,6 +101,11 @@ def _as_hashed(values: pa.Array, data_type: DataType) -> NDArray[Any]:
     return wide
 
 
+def coupons_of_numbers(values: pa.Array, data_type: DataType, lg_k: int) -> NDArray[np.int64]:
+    """row << 6 | column of each number (stored form)."""
+    return coupons_of_hashes(*murmur3_words(_as_hashed(values, data_type).view(np.uint64), _SEED), lg_k)
+
+
 def coupons_of_hashes(first: NDArray[np.uint64], second: NDArray[np.uint64], lg_k: int) -> NDArray[np.int64]:
     """row << 6 | column of each hash."""
     column = np.minimum(64 - bit_lengths(second), 63)
@@ -117,7 +122,7 @@ def states_of_coupons(rows: Rows, coupons: NDArray[np.int64], num_rows: int, lg_
 def _states(rows: Rows, coupons: NDArray[np.int64], values: pa.Array | None, lg_k: NDArray[np.int8]) -> list[pa.Array]:
     keys = (rows << 32) | coupons
     if values is None:
-        keys = np.unique(keys)
+        keys = sorted_set(keys)
     else:
         # Of the values of a coupon the least: whichever part saw it first, the state is one.
         order = pc.array_sort_indices(values).to_numpy()

@@ -23,11 +23,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pinotpy.errors import InvalidQueryError, QueryExecutionError
-from pinotpy.functions.sketches.bits import bit_lengths
+from pinotpy.functions.sketches.bits import bit_lengths, sorted_set
 
 P_DEFAULT: Final = 12
 P_MIN, P_MAX = 3, 22  # 2^26 registers, what hash4j allows, would not fit the entries of a column
 _BYTE: Final = 8
+_RANK_BITS: Final = 6
 
 # The paper's constants of the optimal estimator: exponent τ, weights η of a register by its two lowest bits, variance v.
 _TAU: Final = 0.8194911375910897
@@ -55,22 +56,23 @@ def precision(parameters: Sequence[Any], function: str) -> int:
     return int(text)
 
 
-def register_entries(hashes: NDArray[np.uint64], p: int) -> NDArray[np.int64]:
-    """register << 8 | byte of each hash alone."""
+def register_ranks(hashes: NDArray[np.uint64], p: int) -> NDArray[np.int64]:
+    """register << 6 | rank of each hash."""
     register = (hashes >> np.uint64(64 - p)).astype(np.int64)
     zeros = 64 - bit_lengths((hashes << np.uint64(p)) | np.uint64((1 << p) - 1))
-    return (register << _BYTE) | ((zeros + p - 1) << 2)
+    return (register << _RANK_BITS) | (zeros + p - 1)
 
 
-def states_of_entries(rows: Rows, entries: NDArray[np.int64], num_rows: int, p: int) -> list[pa.Array]:
-    """State columns from (row, register << 8 | byte) pairs in any order."""
+def states_of_ranks(rows: Rows, entries: NDArray[np.int64], num_rows: int, p: int) -> list[pa.Array]:
+    """State columns from (row, register << 6 | rank) pairs in any order."""
+    entries = ((entries >> _RANK_BITS) << _BYTE) | ((entries & ((1 << _RANK_BITS) - 1)) << 2)
     seen = np.zeros(num_rows, np.int8)
     seen[rows] = p
     return _states(rows, entries, seen)
 
 
 def _states(rows: Rows, entries: NDArray[np.int64], p: NDArray[np.int8]) -> list[pa.Array]:
-    keys = np.unique((rows << 32) | entries)
+    keys = sorted_set((rows << 32) | entries)
     places = keys >> _BYTE
     first = np.ones(len(keys), np.bool_)
     np.not_equal(places[1:], places[:-1], out=first[1:])

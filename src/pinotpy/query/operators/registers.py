@@ -14,8 +14,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pinotpy.data_types import StoredType
-from pinotpy.functions.spec import RegisterPlan, aggregation_function
-from pinotpy.kernels import abi, murmur, pairs, registers
+from pinotpy.functions.sketches.bits import sorted_set
+from pinotpy.functions.spec import Hashing, RegisterPlan, aggregation_function
+from pinotpy.kernels import abi, murmur, pairs, registers, wide_registers
 from pinotpy.kernels.memory import V_ADDRESS
 from pinotpy.kernels.result_context import D_ARENA, D_LOG2M, D_REGISTERS, D_TABLE
 from pinotpy.pql.ast import Identifier
@@ -42,6 +43,17 @@ def addition(shape: Shape, entry: AggregationLayout, source: Source | None) -> t
     arguments after the flags."""
     assert entry.argument.data_type is not None
     stored = entry.argument.data_type.stored
+    assert isinstance(entry.plan, RegisterPlan)
+    match entry.plan.hashing:
+        case Hashing.HYPERLOGLOG_PLUS:
+            return wide_registers.add_plus_longs.address, ()
+        case Hashing.ULTRALOGLOG if stored.is_floating:
+            return wide_registers.add_ultra_doubles.address, (int(stored is StoredType.FLOAT),)
+        case Hashing.ULTRALOGLOG:
+            return wide_registers.add_ultra_longs.address, (4 if stored is StoredType.INT else 8,)
+        case Hashing.CPC:
+            of_doubles, of_longs = wide_registers.add_coupons_of_doubles, wide_registers.add_coupons_of_longs
+            return (of_doubles if stored.is_floating else of_longs).address, ()
     if stored is StoredType.VAR and source is not None and not source.by_id:
         return registers.add_hashed_texts.address, (source.metas,)
     if stored is StoredType.VAR:
@@ -87,6 +99,8 @@ def registers_of_dictionaries(plan: ScanPlan, entry: AggregationLayout, register
     A segment's registers are kept beside it, like its hashes.
     """
     assert isinstance(entry.source, Identifier)
+    if registered.entries_of_values is not None:
+        return _entries_of_dictionaries(plan, entry.source.name, registered)
     log2m = registered.log2m
     together = np.zeros(1 << log2m, np.uint8)
     metas = plan.metas.of(entry.source.name)
@@ -100,6 +114,25 @@ def registers_of_dictionaries(plan: ScanPlan, entry: AggregationLayout, register
         np.maximum(together, own, out=together)
     register = np.flatnonzero(together)
     return registered.collect(np.zeros(len(register), np.int64), (register << registers.RANK_BITS) | together[register], 1)
+
+
+def _entries_of_dictionaries(plan: ScanPlan, name: str, registered: RegisterPlan) -> list[pa.Array]:
+    parts = [np.empty(0, np.int64)]
+    for segment in plan.segments:
+        plan.control.check()
+        column = segment.column(name)
+        if isinstance(column, ImmutableColumn):
+            key = f"{_REGISTERS}.{registered.hashing.value}.{registered.log2m}"
+            parts.append(column.derived(key, lambda column=column: _entries_of(column, registered)))  # type: ignore[misc]
+        else:
+            parts.append(_entries_of(column, registered))
+    entries = np.concatenate(parts)
+    return registered.collect(np.zeros(len(entries), np.int64), entries, 1)
+
+
+def _entries_of(column: Any, registered: RegisterPlan) -> NDArray[np.int64]:
+    assert registered.entries_of_values is not None
+    return sorted_set(registered.entries_of_values(column.dictionary.arrow()))
 
 
 def _registers(meta: Words, log2m: int) -> NDArray[np.uint8]:
@@ -133,9 +166,9 @@ def emit_frame(shape: Shape, entry: AggregationLayout, plan: RegisterPlan, num_g
     direct = np.zeros(shape.num_units, np.int64)
     if num_groups is not None:
         docs = np.array([segment.num_docs for segment in shape.plan.segments], np.int64)[shape.segments]
-        fits = num_groups << plan.log2m <= np.maximum(docs * _BYTES_PER_DOC, _REGISTERS_FREE)
+        fits = num_groups << plan.table_log2 <= np.maximum(docs * _BYTES_PER_DOC, _REGISTERS_FREE)
         direct = np.where(fits | (num_groups == 1), num_groups, 0)
-    shape.begin(registers.begin_registers.address, entry.distribution, direct, plan.log2m)
+    shape.begin(registers.begin_registers.address, entry.distribution, direct, plan.table_log2)
     shape.end(registers.end_registers.address, entry.distribution)
 
 
@@ -148,7 +181,7 @@ def collect_registers(
         threads: (result context, arena rows, number of the first row) of every thread.
         groups: group of every row of all threads.
     """
-    size = 1 << plan.log2m
+    size = 1 << plan.table_log2
     rows, entries = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     dense: NDArray[np.uint8] | None = None
     for context, num_rows, first in threads:
@@ -157,15 +190,25 @@ def collect_registers(
             # One group: its registers stayed where they were filled.
             dense = np.zeros((1, size), np.uint8) if dense is None else dense
             table = pairs.bytes_at(int(context.words[entry.distribution + D_TABLE + V_ADDRESS]), size)
-            np.maximum(dense[0], table, out=dense[0])
+            (np.bitwise_or if plan.are_sets else np.maximum)(dense[0], table, out=dense[0])
         kept = context.vector(entry.distribution + D_REGISTERS)
         if len(kept):
             dense = np.zeros((num_groups, max(size, 8)), np.uint8) if dense is None else dense
-            registers.merge_registers(kept.reshape(-1, 1 + max(1, size >> 3)), own, dense)
+            of_groups = kept.reshape(-1, 1 + max(1, size >> 3))
+            if plan.are_sets:
+                wide_registers.merge_sets(of_groups, own, dense.view(np.int64))
+            else:
+                registers.merge_registers(of_groups, own, dense)
         appended = context.vector(entry.distribution + D_ARENA).reshape(-1, pairs.ENTRY_WORDS)
         rows.append(own[appended[:, 0] >> pairs.ROW_SHIFT])
         entries.append(appended[:, 1])
-    if dense is not None:
+    if dense is not None and plan.are_sets:
+        sets = dense.view(np.uint64)
+        group, register = np.nonzero(sets)
+        which, rank = np.nonzero(np.unpackbits(sets[group, register].view(np.uint8), bitorder="little").reshape(-1, 64))
+        rows.append(group[which])
+        entries.append((register[which] << wide_registers.RANK_BITS) | rank)
+    elif dense is not None:
         group, register = np.nonzero(dense)
         rows.append(group)
         entries.append((register << registers.RANK_BITS) | dense[group, register])
