@@ -87,6 +87,10 @@ class OddTexts:
             text = self._mutation()(text)
         return text, dialect if self.rng.random() < 0.95 else {"pql": "sql", "sql": "pql"}[dialect]
 
+    def mutated(self, text: str) -> str:
+        """The text with one thing changed."""
+        return self._mutation()(text)
+
     # --- grammar -------------------------------------------------------------------------------------------------------
 
     def statement(self, dialect: str) -> str:
