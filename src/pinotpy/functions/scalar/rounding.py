@@ -1,8 +1,9 @@
 """ROUND, ROUNDDECIMAL and TRUNCATE: to a number of decimals of the number as Java prints it, halves away from zero.
 
 Doubles are scaled by a power of ten where that cannot go wrong; near a half (near a whole number in TRUNCATE) the decimal text
-decides: 1.005 to two decimals is 1.01, though the double is below. ROUND(x, n) of whole numbers is the start of their bucket of
-size n, as in the reference: dashboards cut time into minutes so, and decimals would change nothing.
+decides: 1.005 to two decimals is 1.01, though the double is below. In the reference ROUND(x, n) is the start of the bucket of size n:
+dashboards cut time into minutes so, and others ask for decimals. Both get what they mean: of times n is a size, of whole numbers
+it is one where no number has so many decimals.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from pinotpy.pql.ast import Dialect
 _DECIMALS_MAX: Final = 22  # powers of ten up to here are exact in doubles
 _EXACT_BELOW: Final = 2.0**50
 _NEAR: Final = 1e-4
-_WHOLE: Final = (DataType.INT, DataType.LONG, DataType.TIMESTAMP)
+_WHOLE: Final = (DataType.INT, DataType.LONG)
+_TENS_MAX: Final = 18  # powers of ten that a LONG holds
 _WIDE: Final = Context(prec=1100)  # 400 decimals of 1e308, and all digits of the least double
 
 
@@ -61,26 +63,41 @@ def _truncate(x: Any, decimals: Any = None) -> Any:
 
 def _bucket_start(x: Any, size: Any) -> Any:
     if (size == 0).any():
-        raise QueryExecutionError("expected a size of buckets other than 0: of whole numbers ROUND gives the start of their bucket, of fractions decimals")
+        raise QueryExecutionError("expected a size of buckets other than 0: ROUND of times gives the start of their bucket, in milliseconds")
     return truncating_divide(x, size) * size  # toward zero, as all buckets of time
+
+
+def _round_longs(x: Any, n: Any) -> Any:
+    if (n < -_TENS_MAX).any():
+        raise QueryExecutionError(f"expected at least -{_TENS_MAX} decimals of whole numbers, found {int(n.min())}")
+    out = np.where(n > _DECIMALS_MAX, truncating_divide(x, np.maximum(n, 1)) * n, x)
+    for decimals in np.unique(n[n < 0]).tolist():
+        at, unit = n == decimals, 10**-decimals
+        magnitude = (np.abs(x[at]).astype(np.uint64) + np.uint64(unit // 2)) // np.uint64(unit) * np.uint64(unit)  # 2^63 too
+        if (magnitude > np.uint64(2**63 - 1)).any():
+            raise QueryExecutionError(f"ROUND to {decimals} decimals goes beyond LONG: cast to DOUBLE first")
+        out[at] = np.where(x[at] < 0, -magnitude.astype(np.int64), magnitude.astype(np.int64))
+    return out
 
 
 _ROUND_FRACTIONS = of_doubles(
     "round",
     "x, n",
-    "Fractions are rounded to n decimals, without n to a whole number. Whole numbers and times become the start of their bucket of size n, LONG.",
+    "Rounded to n decimals, without n to a whole number. TIMESTAMPs, and whole numbers where n is above 22, become the start of their bucket "
+    "of size n; both are LONG.",
     _round_decimal,
     Example("round(d, 1)", 2.3),
     Example("round(2.5)", 3.0),
     Example("round(ts, 300000)", 1577934000000),
     least=1,
 )
-_ROUND_WHOLE = of_longs("round", "x, size", "", _bucket_start)
+_ROUND_LONGS = of_longs("round", "x, n", "", _round_longs)
+_ROUND_TIMES = of_longs("round", "x, size", "", _bucket_start)
 
 
 def _bind_round(operands: Sequence[Operand], dialect: Dialect) -> Bound:
-    is_bucket = len(operands) == 2 and operands[0].data_type in _WHOLE
-    return (_ROUND_WHOLE if is_bucket else _ROUND_FRACTIONS).bind(operands, dialect)
+    kind = operands[0].data_type if len(operands) == 2 else None
+    return (_ROUND_TIMES if kind is DataType.TIMESTAMP else _ROUND_LONGS if kind in _WHOLE else _ROUND_FRACTIONS).bind(operands, dialect)
 
 
 FUNCTIONS: tuple[ScalarFunction, ...] = (
