@@ -47,11 +47,11 @@ class Histogram(AggregateFunction):
     parameters: ClassVar[str] = ", lower, upper, buckets | , ARRAY[edges]"
     examples: ClassVar[Mapping[str, AggregateExample]] = {"histogram": AggregateExample("HISTOGRAM(points, 0, 9, 3)", [2.0, 3.0, 1.0])}
 
-    def __init__(self, edges: NDArray[np.float64] | None = None) -> None:
-        """`edges`: float64[buckets + 1], ascending; None until a call says them."""
+    def __init__(self, edges: NDArray[np.float64] | None = None, *, even: bool = False) -> None:
+        """`edges`: float64[buckets + 1], ascending; None until a call says them. `even`: they are finite and evenly apart."""
         self.edges = np.array([-np.inf, np.inf]) if edges is None else edges
         # What the kernel reads (kernels/histogram.py), of whole numbers and of doubles; it lives as long as this function.
-        self._heads = [np.concatenate([[self.num_buckets, floating], self.edges.view(np.int64)]) for floating in (0, 1)]
+        self._heads = [np.concatenate([[self.num_buckets, floating + 2 * even], self.edges.view(np.int64)]) for floating in (0, 1)]
 
     def with_parameters(self, parameters: Sequence[Parameter]) -> Histogram:
         if len(parameters) == 1 and isinstance(parameters[0], tuple):
@@ -70,7 +70,7 @@ class Histogram(AggregateFunction):
             raise InvalidQueryError(f"HISTOGRAM takes its buckets as constants: {_FORMS}")
         if len(edges) > BUCKETS_MAX + 1:
             raise InvalidQueryError(f"expected at most {BUCKETS_MAX} buckets of HISTOGRAM, found {len(edges) - 1}")
-        return Histogram(edges)
+        return Histogram(edges, even=len(parameters) == 3 and bool(np.isfinite(edges[-1] - edges[0])))
 
     @property
     def num_buckets(self) -> int:
