@@ -64,6 +64,7 @@ _SQL: Final = (
     "SELECT COUNT(*), SUM({n}), MIN({n}), MAX({n}), AVG({n}), MINMAXRANGE({n}), DISTINCTCOUNT({n}) FROM warm WHERE {n} > 1 AND {n} IN (1, 4) OR {n} IS NULL",
     "SELECT {n}, COUNT(*), SUM({n}), MAX({n}), DISTINCTCOUNT({n}) FROM warm WHERE {n} <> 3 GROUP BY {n} ORDER BY {n}",
     "SELECT s, COVAR_POP({n}, d), LASTWITHTIME(s, l, 'STRING') FILTER(WHERE {n} > 1) FROM warm GROUP BY s",
+    "SELECT KURTOSIS(l), KURTOSIS(d), HISTOGRAM(d, 0, 4, 2) FROM warm",
     "SELECT * FROM warm WHERE {n} NOT IN (7, 8) ORDER BY {n} DESC, s LIMIT 9",
 )
 _TEXT_SQL: Final = (
