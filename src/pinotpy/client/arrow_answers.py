@@ -129,5 +129,6 @@ _CONVERSIONS: dict[str, Callable[[Any], Any]] = {
     "DOUBLE": _finite_or_text,
     "TIMESTAMP": _timestamp_text,
     "BYTES": bytes.hex,
+    "MAP": json.loads,
     "BIG_DECIMAL": _decimal_text,
 }
