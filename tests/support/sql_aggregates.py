@@ -1,4 +1,4 @@
-"""Random aggregations of SQL, and what is computed from them: arithmetic and conditions."""
+"""Random aggregations of SQL, and what is computed from them: arithmetic, conditions, CASE and COALESCE."""
 
 from __future__ import annotations
 
@@ -87,12 +87,20 @@ class SqlAggregates:
     # --- what is computed from them --------------------------------------------------------------------------------------
 
     def computed(self, calls: list[Sql]) -> Sql:
-        """Arithmetic or a comparison over aggregations."""
+        """Arithmetic, a condition, CASE or COALESCE over aggregations."""
         first, second = self.rng.choice(calls), self.rng.choice(calls)
-        match self.rng.choice(["+", "-", "*", "/", "compare"]):
+        match self.rng.choice(["+", "-", "*", "/", "compare", "case", "coalesce"]):
             case "compare":
                 self.seen["comparison of aggregations selected"] += 1
-                return self._compared(first, second)
+                return self.condition(calls, 1)
+            case "case":
+                self.seen["CASE over aggregations"] += 1
+                holds, other = self.condition(calls, 1), self.rng.choice([" ELSE 'few'", ""])
+                text = f"CASE WHEN {{0}} THEN 'many'{other} END"
+                return made("OBJECT", text, text, holds)
+            case "coalesce":
+                self.seen["COALESCE of aggregations"] += 1
+                return made("OBJECT", "COALESCE({0}, 7)", "coalesce({0}, 7)", first)
             case sign:
                 self.seen["arithmetic of aggregations"] += 1
                 other = second if self.rng.random() < 0.6 else self.maker.constant("INT")

@@ -182,7 +182,9 @@ class SqlExpressions:
     def _cast(self, depth: int) -> Sql:
         self.seen["CAST"] += 1
         if self.rng.random() < 0.4:
-            return made("INT", "CAST({0} AS INT)", "({0})::INTEGER", self.condition(0), bounded=True)
+            holds = self.condition(0)
+            holds = self.column("BOOLEAN") if holds.constant else holds  # constants are computed before: their types are others
+            return made("INT", "CAST({0} AS INT)", "({0})::INTEGER", holds, bounded=True)
         inner, target = self.number(depth - 1), self.rng.choice(["LONG", "DOUBLE"])
         name = {"LONG": self.rng.choice(["LONG", "BIGINT"]), "DOUBLE": "DOUBLE"}[target]
         return made(target, f"CAST({{0}} AS {name})", "p_long(({0})::DOUBLE)" if target == "LONG" else "({0})::DOUBLE", inner, bounded=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from decimal import Decimal
 from typing import Any, Final
 
 import numpy as np
@@ -18,7 +17,6 @@ import pyarrow.compute as pc
 
 from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError
-from pinotpy.functions.patterns import like_pattern, regexp_pattern
 from pinotpy.functions.spec import aggregation_function
 from pinotpy.pql.ast import Call, Expression, Identifier, Literal
 from pinotpy.query.context import (
@@ -26,7 +24,6 @@ from pinotpy.query.context import (
     AggregationRef,
     And,
     ColumnRef,
-    Comparison,
     Constant,
     ExpressionPredicate,
     Filter,
@@ -36,7 +33,6 @@ from pinotpy.query.context import (
     QueryContext,
 )
 from pinotpy.query.expression import Rows
-from pinotpy.query.predicate import as_double
 from pinotpy.query.reduced import ResultType
 from pinotpy.query.result_types import argument_of, result_type, types_of
 
@@ -64,10 +60,13 @@ def evaluate(expression: Expression | AggregationRef, groups: Groups) -> pa.Arra
         case _ if expression in groups.keys:
             return groups.keys[expression]
         case _:
-            columns = {f"$agg{i}": values for i, values in enumerate(groups.values)}
-            columns |= {f"$key{groups.context.group_by.index(key)}": values for key, values in groups.keys.items()}
-            rows = Rows(_as_rows(groups.context), groups.num_rows, columns.__getitem__, lambda name: _nulls(columns[name]))
-            return rows.evaluate(_over_columns(expression, groups.context))
+            return _rows(groups).evaluate(_over_columns(expression, groups.context))
+
+
+def _rows(groups: Groups) -> Rows:
+    columns = {f"$agg{i}": values for i, values in enumerate(groups.values)}
+    columns |= {f"$key{groups.context.group_by.index(key)}": values for key, values in groups.keys.items()}
+    return Rows(_as_rows(groups.context), groups.num_rows, columns.__getitem__, lambda name: _nulls(columns[name]))
 
 
 def type_of_groups(expression: Expression | AggregationRef, context: QueryContext) -> ResultType:
@@ -120,97 +119,20 @@ def _nulls(values: pa.Array) -> np.ndarray[Any, np.dtype[np.bool_]] | None:
 
 
 def select_groups(condition: Filter, groups: Groups) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Which groups a HAVING keeps, bool[num_rows]."""
-    kept = pc.fill_null(_condition(condition, groups), False)
+    """Which groups a HAVING keeps, bool[num_rows]; conditions mean what they mean in WHERE."""
+    kept = pc.fill_null(_rows(groups).filter(_filter_over_columns(condition, groups.context)), False)
     return np.asarray(kept.to_numpy(zero_copy_only=False), np.bool_)
 
 
-def _condition(condition: Filter, groups: Groups) -> pa.Array:
+def _filter_over_columns(condition: Filter, context: QueryContext) -> Filter:
     match condition:
-        case And(children=children):
-            return _fold(pc.and_kleene, [_condition(child, groups) for child in children])
-        case Or(children=children):
-            return _fold(pc.or_kleene, [_condition(child, groups) for child in children])
+        case And(children=children) | Or(children=children):
+            return replace(condition, children=tuple([_filter_over_columns(child, context) for child in children]))
         case Not(child=child):
-            return pc.invert(_condition(child, groups))
-        case Constant(value=value):
-            return pa.array(np.full(groups.num_rows, value))
+            return Not(_filter_over_columns(child, context))
         case ExpressionPredicate(expression=expression):
-            return evaluate(expression, groups)
-        case Predicate():
-            return _predicate(condition, evaluate(condition.lhs, groups))
-
-
-def _predicate(predicate: Predicate, values: pa.Array) -> pa.Array:
-    def compare(operation: Any, literal: Any) -> pa.Array:
-        return operation(*_comparable(values, pa.array([_plain(literal)])))
-
-    match predicate.comparison:
-        case Comparison.EQ:
-            return compare(_broadcast(pc.equal), predicate.values[0])
-        case Comparison.NOT_EQ:
-            return compare(_broadcast(pc.not_equal), predicate.values[0])
-        case Comparison.IN:
-            return _fold(pc.or_kleene, [compare(_broadcast(pc.equal), value) for value in predicate.values])
-        case Comparison.NOT_IN:
-            return pc.invert(_fold(pc.or_kleene, [compare(_broadcast(pc.equal), value) for value in predicate.values]))
-        case Comparison.RANGE:
-            ends = []
-            if predicate.lower is not None:
-                ends.append(compare(_broadcast(pc.greater_equal if predicate.lower.inclusive else pc.greater), predicate.lower.value))
-            if predicate.upper is not None:
-                ends.append(compare(_broadcast(pc.less_equal if predicate.upper.inclusive else pc.less), predicate.upper.value))
-            return _fold(pc.and_kleene, ends)
-        case Comparison.IS_NULL:
-            return pc.is_null(values)
-        case Comparison.IS_NOT_NULL:
-            return pc.is_valid(values)
-        case Comparison.LIKE | Comparison.NOT_LIKE | Comparison.REGEXP_LIKE if pa.types.is_string(values.type):
-            return _matches(predicate, values)
-        case other:
-            raise InvalidQueryError(f"HAVING takes {other.value} on text only, found {values.type}; compare numbers with < = > BETWEEN IN")
-
-
-def _matches(predicate: Predicate, values: pa.Array) -> pa.Array:
-    written, ignore_case = str(predicate.values[0]), "i" in predicate.flags
-    if predicate.comparison is Comparison.REGEXP_LIKE:
-        pattern = regexp_pattern(written, ignore_case=ignore_case)
-    else:
-        pattern = like_pattern(written, ignore_case=ignore_case, escape=predicate.escape)
-    found = pattern.matches(pc.fill_null(values, ""))
-    return pa.array(~found if predicate.comparison is Comparison.NOT_LIKE else found, mask=values.is_null().to_numpy(zero_copy_only=False))
-
-
-def _broadcast(operation: Any) -> Any:
-    return lambda values, one: operation(values, one[0])
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Decimal):
-        return float(value)
-    too_large = isinstance(value, int) and not -(2**63) <= value < 2**63
-    return as_double(value) if too_large else value
-
-
-def _comparable(left: pa.Array, right: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Both sides in one type: numbers by value, else text; comparing a number with text that is none is refused."""
-    if left.type == right.type or pa.types.is_null(left.type) or pa.types.is_null(right.type):
-        return left, right
-    numeric = [_is_number(side.type) for side in (left, right)]
-    if all(numeric):
-        return left, right
-    try:
-        return (left, right.cast(left.type)) if numeric[0] or not numeric[1] else (left.cast(right.type), right)
-    except pa.ArrowException as error:
-        raise InvalidQueryError(f"cannot compare {left.type} with {right.type} in HAVING: {error}") from error
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
-
-
-def _fold(operation: Any, parts: list[pa.Array]) -> pa.Array:
-    folded = parts[0]
-    for part in parts[1:]:
-        folded = operation(folded, part)
-    return folded
+            return ExpressionPredicate(_over_columns(expression, context))
+        case Predicate(lhs=left):
+            return replace(condition, lhs=_over_columns(left, context))
+        case Constant():
+            return condition
