@@ -40,7 +40,8 @@ FEATURES = (
     "ORDER BY DESC", "ORDER BY alias", "ORDER BY ordinal", "ORDER BY what is not selected", "NULLS FIRST", "NULLS LAST", "LIMIT", "LIMIT OFFSET",
     "LIMIT a, b", "OFFSET LIMIT", "FETCH", "FILTER", "aggregation COUNT", "aggregation COUNT DISTINCT", "aggregation DISTINCTCOUNT",
     "aggregation SUM", "aggregation AVG", "aggregation MIN", "aggregation MAX", "aggregation MINMAXRANGE", "aggregation PERCENTILE",
-    "arithmetic of aggregations", "CASE over aggregations", "COALESCE of aggregations", "comparison of aggregations selected", "query selection", "query distinct", "query aggregation", "query grouped",
+    "arithmetic of aggregations",
+    "CASE over aggregations", "COALESCE of aggregations", "query selection", "query distinct", "query aggregation", "query grouped",
     "type INT", "type LONG", "type FLOAT", "type DOUBLE", "type BIG_DECIMAL", "type BOOLEAN", "type TIMESTAMP", "type STRING", "type BYTES",
     "type JSON", "type INT multi-value", "type STRING multi-value", "type LONG multi-value", "type DOUBLE multi-value",
 )  # fmt: skip

@@ -57,7 +57,7 @@ def _compare(compare: Callable[[int], bool], left: Literal, right: Literal, posi
         return boolean_literal(compare((a > b) - (a < b)), position)
     one, two = _number(left), _number(right)
     if one is not None and two is not None:
-        if one != one or two != two:  # NaN; a whole number may be too large for math.isnan
+        if any(isinstance(value, float) and math.isnan(value) for value in (one, two)):
             return boolean_literal(False, position)
         return boolean_literal(compare((one > two) - (one < two)), position)
     if isinstance(left.value, bool) and isinstance(right.value, bool):
