@@ -1,7 +1,7 @@
 """Proves on real processes that recorded questions get the reference's answers: ZooKeeper, controller, broker and two servers;
 tables created over REST from their documents, segments built, uploaded and downloaded by the servers, questions sent over HTTP
 as they were recorded, in each of the segment splits. A line passes when the answer is equal or changed by a named rule of
-docs/differences.md; nothing is left out but SQL lines of functions that later issues bring. Independent: the reference's answers.
+docs/differences.md; nothing is left out. Independent: the reference's answers.
 
 The second half asks what is no question at all, and compares HTTP statuses.
 """

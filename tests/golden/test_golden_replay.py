@@ -3,7 +3,7 @@ the same data in the same segments, and in the recording's other split. Here in 
 tests/cluster/test_golden_live.py does the same on a live cluster.
 
 A line passes when our answer equals the recorded one, or when a named rule of docs/differences.md explains the difference.
-SQL lines with functions of later issues that differ are counted. Independent: the reference's answers.
+Independent: the reference's answers.
 """
 
 from __future__ import annotations
