@@ -51,7 +51,7 @@ bench-quoted: install ## every number of docs/performance.md, measured anew on a
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'
 	$(BIN)/python -m bench.run --suite ssb,own,study,selective,disk --rows 10000000 --out bench/results/quoted-10m.json
 	$(BIN)/python -m bench.run --suite ssb,own,selective,startree --rows 50000000 --out bench/results/quoted-50m.json
-	$(BIN)/python -m bench.run --suite segments,build,fixed,kernels --rows 10000000 --out bench/results/quoted-others.json
+	$(BIN)/python -m bench.run --suite segments,build,fixed,frames,kernels --rows 10000000 --out bench/results/quoted-others.json
 	$(BIN)/python -m bench.report
 
 fmt: install ## format and fix

@@ -91,6 +91,12 @@ def _summary(results: Results) -> str:
         one, eight, many = group["1"], group["8"], group["32"]
         found = f"{eight['queries_per_s']:.0f}/s at 8; p50 {one['p50_ms']:.2f} ms at 1; p99 {eight['p99_ms']:.1f} ms at 8, {many['p99_ms']:.1f} ms at 32"
         rows.append(["trivial group-by", "≥ 2,500/s; ≤ 0.8 ms; ≤ 12 ms, ≤ 25 ms", found])
+    if "frames" in suites:
+        frames, dialects = suites["frames"]["frames"], suites["frames"]["dialects"]
+        arrow, plain = (frames["median_ms"][way] / 1000 for way in ("arrow_to_pandas", "json_to_pandas"))
+        rows.append([f"{frames['rows'] / 1e6:g} M rows × 5 columns over HTTP into a data frame", "≤ 1 s", f"{arrow:.2f} s; as JSON {plain:.1f} s"])
+        over = ", ".join(f"{name} {one['median_ms']['sql'] / one['median_ms']['pql']:.2f}" for name, one in dialects.items())
+        rows.append(["the same question in SQL over PQL", "≤ 1", over])
     return _table(["what", "aim", "measured"], rows) if rows else _NOTHING
 
 

@@ -13,7 +13,7 @@ Others:
   build     a segment of 1 M rows × 12 columns with two inverted columns from Parquet and CSV: seconds, peak memory
   disk      bytes of the tables beside those of DuckDB and chdb
   fixed     what a query costs before the first row: start, memory, latency, throughput (bench.fixed_costs)
-  frames    every row of five columns into an Arrow table and a data frame, by Arrow and by JSON; SQL beside PQL (bench.frames)
+  frames    a million rows of five columns into an Arrow table and a data frame, by Arrow and by JSON; SQL beside PQL (bench.frames)
   kernels   bytes touched ÷ time by family of kernels, against the stream of this machine's memory
 
 Several suites, separated by commas, go into one file; `ssb,own` is the suite that README quotes.

@@ -81,6 +81,16 @@ def test_the_page_has_means_losses_and_every_query() -> None:
     assert report.page(text, {"10m": _result()}) == text
 
 
+def test_the_page_says_what_frames_and_dialects_cost() -> None:
+    frames = {"rows": 1_000_000, "median_ms": {"arrow_to_pandas": 640.0, "json_to_pandas": 9_100.0}}
+    dialects = {"count": {"median_ms": {"sql": 0.5, "pql": 0.4}}, "selection": {"median_ms": {"sql": 0.9, "pql": 1.0}}}
+    text = report.page(
+        report.PAGE.read_text(), {"others": {**_result(), "geometric_mean": None, "suites": {"frames": {"frames": frames, "dialects": dialects}}}}
+    )
+    assert "| 1 M rows × 5 columns over HTTP into a data frame | ≤ 1 s | 0.64 s; as JSON 9.1 s |" in text
+    assert "| the same question in SQL over PQL | ≤ 1 | count 1.25, selection 0.90 |" in text
+
+
 def test_the_chart_is_xml_with_a_mark_for_every_peer_of_every_query() -> None:
     drawn = ET.fromstring(chart(_result()))
     marks = [element.text for element in drawn.iter("{http://www.w3.org/2000/svg}title")]
