@@ -81,6 +81,7 @@ FUNCTIONS = (
         (TEXT,),
         lambda text: quote_plus(text, safe="*").replace("~", "%7E"),
         Example("encodeUrl(s)", "Hello%2C+World"),
+        aliases=("urlencode", "urlencodeformcomponent"),
     ),
     text_function(
         "decodeurl", "DECODEURL(text)", "The text of a percent-encoded one.", (TEXT,), _decode_url, Example("decodeUrl('Hello%2C+World')", "Hello, World")

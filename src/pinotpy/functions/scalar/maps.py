@@ -20,7 +20,10 @@ def _bind(operands: Sequence[Operand], dialect: Dialect) -> Bound:
     if operands[0].data_type is not DataType.MAP or len(operands) != 3:
         raise InvalidQueryError(f"ITEM takes a MAP column and a key, found {operands[0].name}")
     key = constant_text(operands[1], "the key", "item")
-    data_type = DataType(constant_text(operands[2], "the type", "item"))
+    type_name = constant_text(operands[2], "the type", "item")
+    if type_name not in VALUE_OF_TYPE:  # names of types are equal to them
+        raise InvalidQueryError(f"expected one of {', '.join(VALUE_OF_TYPE)} as the type of ITEM, found '{type_name[:40]}'")
+    data_type = DataType(type_name)
     convert = VALUE_OF_TYPE[data_type]
     exact = data_type in (DataType.BIG_DECIMAL, DataType.STRING)
 
