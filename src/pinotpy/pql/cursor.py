@@ -99,10 +99,15 @@ class Cursor:
 
     def unexpected(self, expected: str, *, keywords: Iterable[str] = (), hint: str = "") -> ParseError:
         """expected …, found …; with the keyword that was perhaps meant."""
-        if not hint and self.word and len(self.word) <= 40:
-            near = get_close_matches(self.word, [k for k in keywords if k != self.word], n=1, cutoff=0.75)
-            hint = f"did you mean {near[0]}?" if near else ""
+        hint = hint or self.near(keywords)
         return self.error(f"expected {expected}, found {self.found()}{'; ' + hint if hint else ''}")
+
+    def near(self, keywords: Iterable[str]) -> str:
+        """The question whether a keyword was meant by the current word; "" if none is near."""
+        if not self.word or len(self.word) > 40:
+            return ""
+        near = get_close_matches(self.word, [k for k in keywords if k != self.word], n=1, cutoff=0.75)
+        return f"did you mean {near[0]}?" if near else ""
 
     def integer(self, what: str) -> int:
         """A whole number with an optional sign that fits 32 bits, as LIMIT and TOP take."""

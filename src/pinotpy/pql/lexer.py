@@ -19,6 +19,7 @@ TOKENS_MAX: Final = 200_000
 # Open brackets: more levels than the parser takes (cursor.DEPTH_MAX) in any case, so that the rest need not be read.
 BRACKETS_MAX: Final = 200
 _EXCERPT_CHARACTERS: Final = 100
+_CODE_POINT_MAX: Final = 0x10FFFF
 
 WORD: Final = "word"  # unquoted identifier or keyword; text as written
 QUOTED: Final = "quoted"  # backticked (both) or double-quoted (SQL) identifier; value without quotes
@@ -26,6 +27,7 @@ STRING: Final = "string"  # value without quotes
 INTEGER: Final = "integer"  # digits, no sign
 NUMBER: Final = "number"  # with a point (or, in SQL, an exponent), no sign
 HEX: Final = "hex"  # x'ff' (SQL); value: the digits
+UNICODE: Final = "unicode"  # U&'\\0041' and U&"\\0041" (SQL): a STRING or QUOTED once read
 LIST: Final = "list"  # `(1, 2, …)` after IN
 SYMBOL: Final = "symbol"
 END: Final = "end"
@@ -48,6 +50,11 @@ _SQL_STRING = r"'[^']*+(?:''[^']*+)*'"
 _PQL_NUMBER = r"[0-9]++\.[0-9]*+|\.[0-9]++|[0-9]++"
 _SQL_NUMBER = r"(?:[0-9]++\.?[0-9]*+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?"
 
+_UNICODE_PARTS = re.compile(
+    r"[uU]&(?:'(?P<body>[^']*+(?:''[^']*+)*)'|\"(?!\"(?!\"))(?P<name>[^\"]*+(?:\"\"[^\"]*+)*)\")(?:\s*+[uU][eE][sS][cC][aA][pP][eE]\s*+'(?P<escape>[^'])')?"
+)
+_UNICODE = f"(?P<unicode>{re.sub(r'[?]P<[a-z]+>', '?:', _UNICODE_PARTS.pattern)})"
+
 
 def _list_pattern(string: str, number: str) -> str:
     item = rf"\s*+(?:{string}|[+-]?(?:{number}))\s*+"
@@ -66,7 +73,9 @@ def _compile(word: str, string: str, number: str, quoted: str, hexadecimal: str)
 
 
 _PQL = _compile(r"\$?[A-Za-z_][A-Za-z0-9_]*+(?:-(?!-)[A-Za-z0-9_]*+)*", _PQL_STRING, _PQL_NUMBER, r"`[^`]++`", "")
-_SQL = _compile(r"\$?[A-Za-z_][A-Za-z0-9_$]*+", _SQL_STRING, _SQL_NUMBER, r"`[^`]++`|\"(?!\"(?!\"))[^\"]*+(?:\"\"[^\"]*+)*\"", r"|(?P<hex>[xX]'[^']*+')")
+_SQL = _compile(
+    r"\$?[A-Za-z_][A-Za-z0-9_$]*+", _SQL_STRING, _SQL_NUMBER, r"`[^`]++`|\"(?!\"(?!\"))[^\"]*+(?:\"\"[^\"]*+)*\"", rf"|(?P<hex>[xX]'[^']*+')|{_UNICODE}"
+)
 _SKIPPED = re.compile(_SKIP)
 _PQL_LIST = re.compile(_list_pattern(_PQL_STRING, _PQL_NUMBER))
 _SQL_LIST = re.compile(_list_pattern(_SQL_STRING, _SQL_NUMBER))
@@ -158,6 +167,8 @@ def tokenize(query: QueryText) -> list[Token]:
                 kind = INTEGER
         elif kind == HEX:
             value = value[2:-1]
+        elif kind == UNICODE:
+            kind, value = _read_unicode(query, value, offset)
         elif value == "(":
             open_brackets += 1
             if open_brackets > BRACKETS_MAX:
@@ -170,6 +181,32 @@ def tokenize(query: QueryText) -> list[Token]:
         offset = end
     append(Token(END, "", size, size))
     return tokens
+
+
+def _read_unicode(query: QueryText, written: str, offset: int) -> tuple[str, str]:
+    """Kind and value of U&'…' or U&"…", in which \\XXXX and \\+XXXXXX are characters; UESCAPE names another sign than the backslash."""
+    found = _UNICODE_PARTS.fullmatch(written)
+    assert found is not None
+    quote, escape = written[2], found["escape"] or "\\"
+    if escape.isspace() or escape in '+"0123456789abcdefABCDEF':
+        raise query.error(f"expected a sign that is no digit after UESCAPE, found '{escape}'", offset + found.start("escape"))
+    sign = re.escape(escape)
+    parts = re.split(rf"{sign}({sign}|[0-9a-fA-F]{{4}}|\+[0-9a-fA-F]{{6}})", found["body"] or found["name"] or "")
+    for place, part in enumerate(parts):
+        if place % 2 == 0:
+            if escape in part:
+                raise query.error(f"expected four hexadecimal digits after {escape}, or + and six, or {escape} again, in U&{quote}…{quote}", offset)
+            parts[place] = part.replace(quote + quote, quote)
+        elif part != escape:
+            code = int(part.removeprefix("+"), 16)
+            if code > _CODE_POINT_MAX:
+                raise query.error(f"expected a character of Unicode, at most 10FFFF, found {part}", offset)
+            parts[place] = chr(code)
+    try:  # two halves of a character, written one by one, make it
+        value = "".join(parts).encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+    except UnicodeDecodeError as error:
+        raise query.error(f"expected both halves of a character in U&{quote}…{quote}, found one (a lone surrogate)", offset) from error
+    return (STRING if quote == "'" else QUOTED), value
 
 
 def _check_number_end(query: QueryText, text: str, end: int) -> None:

@@ -37,8 +37,8 @@ class Shape(NamedTuple):
 
 
 def shape_of(text: str, dialect: Dialect) -> Shape | None:
-    """The shape of a text; None if it is too long, has too many literals, comments, or nothing to take out."""
-    if len(text) > SHAPE_CHARACTERS_MAX or "--" in text or "/*" in text:
+    """The shape of a text; None if it is too long, has too many literals, comments, U&'…', or nothing to take out."""
+    if len(text) > SHAPE_CHARACTERS_MAX or "--" in text or "/*" in text or "&'" in text:
         return None
     if not text.isascii() and not _is_whole(text):
         return None

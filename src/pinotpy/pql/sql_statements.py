@@ -1,7 +1,7 @@
 """SQL's SELECT, as the single-stage engine takes it.
 
 {SET k = v;}* [EXPLAIN PLAN FOR] SELECT [DISTINCT] *|expression [[AS] alias], … [FROM table] [WHERE …] [GROUP BY …] [HAVING …]
-    [ORDER BY … [ASC|DESC] [NULLS FIRST|LAST], …] [LIMIT n | LIMIT a, b | LIMIT ALL] [OFFSET n] [FETCH FIRST n ROWS ONLY]
+    [ORDER BY … [ASC|DESC] [NULLS FIRST|LAST], …] [LIMIT n | LIMIT a, b | LIMIT ALL] [OFFSET n] [FETCH FIRST [n] ROWS ONLY]
     [OPTION(k=v, …)] [;] {SET k = v;}*
 """
 
@@ -13,12 +13,13 @@ from pinotpy.errors import InvalidQueryError
 from pinotpy.pql.ast import Dialect, Expression, OrderItem, SelectItem, Star, Statement
 from pinotpy.pql.cursor import Cursor
 from pinotpy.pql.expressions import check_height
-from pinotpy.pql.lexer import END, INTEGER, NUMBER, QUOTED, STRING, WORD
+from pinotpy.pql.lexer import END, INTEGER, NUMBER, QUOTED, STRING, SYMBOL, WORD
 from pinotpy.pql.sql_expressions import SqlExpressionParser
 from pinotpy.pql.sql_keywords import RESERVED
 
 _CLAUSES = ("FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "OFFSET", "FETCH", "OPTION")
 _SET_OPERATIONS = ("UNION", "INTERSECT", "EXCEPT", "MINUS")
+_ONE_TABLE = "{} is not answered: a query reads one table; join when rows are made, or put the values of one table's answer into IN (…) of the other's query"
 _JOINS = ("JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS", "NATURAL")
 
 
@@ -183,18 +184,30 @@ class SqlStatementParser:
             parts.append(cursor.take().value)
         if parts[0] == "default" and len(parts) > 1:
             del parts[0]
+        alias = self._aliased()
+        following = cursor.ahead(alias)
+        if following.kind == WORD and following.value.upper() in _JOINS:
+            raise self.expressions.multi_stage(_ONE_TABLE.format(following.value.upper()), following)
+        if alias and following.kind == SYMBOL and following.value == ",":
+            raise self.expressions.multi_stage(_ONE_TABLE.format("JOIN"), following)
         if cursor.symbol == ",":
             position = cursor.position()
             where = f"at line {position.line}, column {position.column}"
             raise InvalidQueryError(f"QueryValidationError: JOIN is not supported: a query reads one table, found ',' {where}")
-        if cursor.word in _JOINS:
-            raise self.expressions.multi_stage("JOIN is not answered; a query reads one table")
-        if cursor.word == "AS" or (cursor.token.kind in (WORD, QUOTED) and cursor.word not in RESERVED and cursor.word != "OPTION"):
+        if alias:
             if cursor.ahead().kind == INTEGER and cursor.word == "TOP":
                 cursor.take()
                 raise cursor.unexpected("the next clause or the end", hint=f"SQL writes LIMIT {cursor.token.value} at the end")
-            raise cursor.unexpected("the next clause or the end", keywords=_CLAUSES, hint="tables have no aliases here; name columns alone")
+            near = "" if cursor.word == "AS" or cursor.token.kind == QUOTED else cursor.near(_CLAUSES)
+            raise cursor.unexpected("the next clause or the end", hint=near or "tables have no aliases here; name columns alone")
         return ".".join(parts)
+
+    def _aliased(self) -> int:
+        """How many tokens at the cursor could be the alias of a table."""
+        cursor = self.cursor
+        if cursor.word == "AS":
+            return 2
+        return int(cursor.token.kind in (WORD, QUOTED) and cursor.word not in RESERVED and cursor.word != "OPTION")
 
     def _order_by(self) -> tuple[OrderItem, ...]:
         cursor = self.cursor
@@ -240,7 +253,8 @@ class SqlStatementParser:
                 cursor.take()
                 if not cursor.take_word("FIRST", "NEXT"):
                     raise cursor.unexpected("FIRST or NEXT after FETCH")
-                statement = replace(statement, limit=self._count("FETCH FIRST"))
+                one = cursor.word in ("ROW", "ROWS")
+                statement = replace(statement, limit=1 if one else self._count("FETCH FIRST"))
                 cursor.take_word("ROW", "ROWS")
                 cursor.take_word("ONLY")
             else:

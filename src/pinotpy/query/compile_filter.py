@@ -46,6 +46,7 @@ class FilterCompiler:
         self._dialect = dialect
         self._type_of = type_of
         self._null_handling = null_handling
+        self._negated = False  # whether the part being compiled stands below an odd number of NOTs
 
     def compile(self, condition: Expression) -> Filter | None:
         """The filter in plain form; None if it is always true.
@@ -72,17 +73,27 @@ class FilterCompiler:
             children = tuple([self._filter(arg) for arg in args])
             return And(children) if name == "and" else Or(children)
         if name == "not" and len(args) == 1:
-            if self._null_handling and _is_unknown(args[0]):
-                return Constant(False)
-            return Not(self._filter(args[0]))
+            return self._not(args[0])
         if name in _FLIPPED and len(args) == 2:
             return self._compare(name, args[0], args[1], node)
         build = _BUILDERS.get(name)
         return ExpressionPredicate(node) if build is None else build(self, node)
 
+    def _not(self, node: Expression) -> Filter:
+        self._negated = not self._negated
+        inner = self._filter(node)
+        self._negated = not self._negated
+        return Not(inner)
+
+    def _unknown(self) -> Filter:
+        """A constant that is null keeps no row: it is false, and below a NOT true, because NOT of null is null again."""
+        return Constant(self._null_handling and self._negated)
+
     def _constant(self, literal: Literal) -> Filter:
-        if isinstance(literal.value, bool) or literal.value is None:
-            return Constant(bool(literal.value))
+        if literal.value is None:
+            return self._unknown()
+        if isinstance(literal.value, bool):
+            return Constant(literal.value)
         if literal.is_string:
             return Constant(literal.text.lower() == "true" or literal.text == "1")
         return Constant(literal.value != 0)
@@ -93,15 +104,14 @@ class FilterCompiler:
         if isinstance(left, Literal):
             # Two literals of kinds that folding does not compare, such as 1 = 'a'.
             if left.value is None or (isinstance(right, Literal) and right.value is None):
-                return Constant(False)
+                return self._unknown()
             raise parse_error("expected a column or two literals of one kind beside the comparison", node.position)
         if not isinstance(right, Literal):
             return ExpressionPredicate(Call(name, (left, right), position=node.position))
         if right.value is None:
             raise parse_error(f"{MULTI_STAGE}; = NULL is never true, write IS NULL or IS NOT NULL", node.position)
         if isinstance(right.value, bool) and isinstance(left, Call) and left.name in _CONDITION_NAMES and name in ("equals", "not_equals"):
-            inner = self._filter(left)
-            return inner if right.value is (name == "equals") else Not(inner)
+            return self._filter(left) if right.value is (name == "equals") else self._not(left)
         value = right.value
         if name == "equals":
             return Predicate(left, Comparison.EQ, (value,))
@@ -131,6 +141,8 @@ class FilterCompiler:
         comparison = Comparison.IN if node.name == "in" else Comparison.NOT_IN
         left = node.args[0]
         if isinstance(left, Literal):
+            if left.value is None:
+                return self._unknown()
             found = any(type(value) is type(left.value) and value == left.value for value in values)
             return Constant(found is (comparison is Comparison.IN))
         return Predicate(left, comparison, values)
@@ -209,8 +221,7 @@ class FilterCompiler:
         if isinstance(left, Literal):
             return Constant((left.value is wanted) is not negative)
         if not self._null_handling:
-            inner = self._filter(left)
-            return inner if wanted is not negative else Not(inner)
+            return self._filter(left) if wanted is not negative else self._not(left)
         if not isinstance(left, Identifier):
             return ExpressionPredicate(node)
         same = Predicate(left, Comparison.EQ, (wanted,))
@@ -246,17 +257,6 @@ class FilterCompiler:
         if len(node.args) != 1:
             raise parse_error(f"expected {node.name} to have one argument, found {len(node.args)}", node.position)
         return (node.args[0],)
-
-
-def _is_unknown(node: Expression) -> bool:
-    """NULL, its comparison with a literal, and NOT of these: neither true nor false."""
-    if isinstance(node, Literal):
-        return node.value is None
-    if not isinstance(node, Call):
-        return False
-    if node.name == "not":
-        return _is_unknown(node.args[0])
-    return node.name in _FLIPPED and all(isinstance(arg, Literal) for arg in node.args) and any(_is_unknown(arg) for arg in node.args)
 
 
 _BUILDERS: Final[dict[str, Callable[[FilterCompiler, Call], Filter]]] = {

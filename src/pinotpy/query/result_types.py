@@ -14,6 +14,7 @@ from pinotpy.functions.spec import Argument, aggregation_function, function_name
 from pinotpy.pql.ast import Call, Dialect, Expression, Identifier, Literal, Star
 from pinotpy.query.context import Aggregation, AggregationRef, ColumnRef, QueryContext
 from pinotpy.query.reduced import ResultType
+from pinotpy.query.unknown_function import unknown_function
 
 ARITHMETIC = frozenset({"plus", "minus", "times", "divide", "mod"})
 COMPARISONS = frozenset({"equals", "not_equals", "greater_than", "greater_than_or_equal", "less_than", "less_than_or_equal"})
@@ -70,7 +71,10 @@ class ExpressionTypes:
         known = self._bound.get(id(call))
         if known is not None:
             return known[1]
-        found = bind(call.name, tuple([self.operand(arg) for arg in call.args]), self.dialect)
+        operands = tuple([self.operand(arg) for arg in call.args])
+        if find_scalar_function(call.name) is None:
+            raise unknown_function(call, self.dialect)
+        found = bind(call.name, operands, self.dialect)
         if len(self._bound) >= _BOUND_MAX:
             self._bound.clear()
         self._bound[id(call)] = call, found

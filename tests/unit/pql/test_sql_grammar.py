@@ -8,8 +8,9 @@ from decimal import Decimal
 import pytest
 
 from pinotpy.errors import InvalidQueryError, ParseError
-from pinotpy.pql.ast import Call, Expression, Identifier, Literal, OrderItem, Star, Statement
+from pinotpy.pql.ast import Call, Dialect, Expression, Identifier, Literal, OrderItem, Star, Statement
 from pinotpy.pql.parser import parse_sql
+from pinotpy.pql.shape import shape_of
 
 A, B, C = Identifier("a"), Identifier("b"), Identifier("c")
 ONE, TWO = Literal(1, "1"), Literal(2, "2")
@@ -96,6 +97,8 @@ def test_a_statement_with_all_clauses() -> None:
         ("LIMIT 5 OFFSET 2", 5, 2),
         ("OFFSET 2 LIMIT 5", 5, 2),
         ("OFFSET 2 ROWS FETCH NEXT 5 ROWS ONLY", 5, 2),
+        ("FETCH FIRST ROW ONLY", 1, None),
+        ("OFFSET 2 ROWS FETCH NEXT ROW ONLY", 1, 2),
         ("LIMIT ALL", None, None),
     ],
 )
@@ -116,6 +119,9 @@ def test_explain_and_no_table() -> None:
         "SELECT a FROM t WHERE b IN (SELECT 1 FROM u)",
         "SELECT a FROM (SELECT b FROM u)",
         "SELECT a FROM t JOIN u ON t.a = u.a",
+        "SELECT x.a FROM t x JOIN u y ON x.a = y.a",
+        "SELECT x.a FROM t AS x LEFT OUTER JOIN u AS y ON x.a = y.a",
+        "SELECT x.a FROM t x, u y",
         "SELECT a FROM t UNION ALL SELECT b FROM u",
         "WITH x AS (SELECT 1) SELECT a FROM x",
         "SELECT SUM(a) OVER (PARTITION BY b) FROM t",
@@ -139,6 +145,14 @@ def test_what_only_the_multi_stage_engine_answers_says_so_and_what_to_write(text
         ("SELECT TOP 5 a FROM t", "found '5'"),
         ("SELECT a FROM t TOP 5", "SQL writes LIMIT 5 at the end"),
         ("SELECT a FROM t u", "tables have no aliases here"),
+        ("SELECT a FROM t AS u", "tables have no aliases here"),
+        ("SELECT a FROM t x JOIN u y ON x.a = y.a", "JOIN is not answered: a query reads one table"),
+        ("SELECT a FROM t WHRE b = 1", "did you mean WHERE?"),
+        ("SELECT a FROM t ODER BY b", "did you mean ORDER?"),
+        (r"SELECT U&'\00' FROM t", "four hexadecimal digits"),
+        (r"SELECT U&'\+110000' FROM t", "at most 10FFFF"),
+        (r"SELECT U&'\D83D' FROM t", "both halves of a character"),
+        ("SELECT U&'!0041' UESCAPE '1' FROM t", "no digit after UESCAPE"),
         ("SELECT a FROM t LIMIT 5 WHERE b = 1", "clauses come in the order"),
         ("SELECT a FROM t WHERE a == 1", "found '='"),
         ("SELECT a, FROM t", "after ','"),
@@ -169,3 +183,24 @@ def test_two_tables_are_a_join_and_not_supported() -> None:
         parse_sql("SELECT COUNT(*) FROM a, b")
     assert caught.value.code == 700
     assert "JOIN is not supported" in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (r"U&'\0041'", "A"),
+        (r"u&'d\0061t\+000061'", "data"),
+        (r"U&'\D83D\DE00 \+01F600'", "😀 😀"),
+        (r"U&'a\\b''c'", r"a\b'c"),
+        (r"U&'!0041\!!' UESCAPE '!'", r"A\!"),
+        ("U&''", ""),
+        ("U&'a UESCAPE '''", "a UESCAPE '"),
+    ],
+)
+def test_unicode_literals(text: str, expected: str) -> None:
+    assert value(text) == string(expected)
+    assert shape_of(f"SELECT {text} FROM t WHERE a = 1", Dialect.SQL) is None  # what stands between its quotes is not its value
+
+
+def test_a_unicode_name() -> None:
+    assert value(r'U&"stra\00DFe"') == Identifier("straße")
