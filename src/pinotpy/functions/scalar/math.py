@@ -33,9 +33,17 @@ def of_doubles(
     return _of_numbers(name, arguments, summary, compute, doubles, examples, gives, least, aliases)
 
 
-def of_longs(name: str, arguments: str, summary: str, compute: Callable[..., Numbers], *examples: Example) -> ScalarFunction:
-    """A function of int64 arrays, which gives LONG."""
-    return _of_numbers(name, arguments, summary, compute, longs, examples, DataType.LONG, None, ())
+def of_longs(
+    name: str,
+    arguments: str,
+    summary: str,
+    compute: Callable[..., Numbers],
+    *examples: Example,
+    gives: DataType = DataType.LONG,
+    aliases: tuple[str, ...] = (),
+) -> ScalarFunction:
+    """A function of int64 arrays, which gives an array that Arrow takes as `gives`."""
+    return _of_numbers(name, arguments, summary, compute, longs, examples, gives, None, aliases)
 
 
 def _of_numbers(

@@ -133,11 +133,11 @@ def _split_part(text: str, separator: str, *numbers: int) -> str:
     return parts[index] if -len(parts) <= index < len(parts) else "null"
 
 
-def _unique_ngrams(text: str, length: int) -> list[str]:
-    if length <= 0 or length > len(text):
-        return []
-    expect_length((len(text) - length + 1) * length, "uniquengrams")
-    return list(dict.fromkeys(text[at : at + length] for at in range(len(text) - length + 1)))
+def _unique_ngrams(text: str, least: int, greatest: int | None = None) -> list[str]:
+    """uniqueNgrams(text, length), or uniqueNgrams(text, least length, greatest length)."""
+    lengths = range(least, min(least if greatest is None else greatest, len(text)) + 1) if least > 0 else range(0)
+    expect_length(sum((len(text) - length + 1) * length for length in lengths), "uniquengrams")
+    return list(dict.fromkeys(text[at : at + length] for length in lengths for at in range(len(text) - length + 1)))
 
 
 # --- code points -------------------------------------------------------------------------------------------------------
@@ -239,11 +239,13 @@ FUNCTIONS = (
     ),
     text_function(
         "uniquengrams",
-        "UNIQUENGRAMS(text, n)",
-        "All runs of n characters, each once.",
-        (TEXT, NUMBER),
+        "UNIQUENGRAMS(text, n[, most])",
+        "All runs of n characters, or of n to most characters, each once.",
+        (TEXT, NUMBER, NUMBER),
         _unique_ngrams,
         Example("uniqueNgrams('abab', 2)", ["ab", "ba"]),
+        Example("uniqueNgrams('aba', 1, 2)", ["a", "b", "ab", "ba"]),
+        least=2,
         single_value=False,
     ),
     text_function(
