@@ -99,4 +99,22 @@ FUNCTIONS = (
     _number_hash("crc32", "CRC-32", lambda data: _java_int(zlib.crc32(data)), 753148925),
     _number_hash("adler32", "Adler-32", lambda data: _java_int(zlib.adler32(data)), 2162710),
     _number_hash("murmurhash2", "MurmurHash2", _murmur_hash2, 1114206615),
+    text_function(
+        "murmurhash2utf8",
+        "MURMURHASH2UTF8(text)",
+        "The MurmurHash2 of the bytes of a text in UTF-8, a number of 32 bits.",
+        (TEXT,),
+        lambda text: _murmur_hash2(text.encode()),
+        Example("murmurHash2UTF8('testString')", -534425817),
+        gives=DataType.INT,
+    ),
+    text_function(
+        "md5raw",
+        "MD5RAW(bytes)",
+        "The MD5 of bytes, as bytes.",
+        (BYTES,),
+        lambda data: hashlib.md5(data, usedforsecurity=False).digest(),
+        Example('md5Raw("by")', bytes.fromhex("5b1ad04637eedf255ed4f452cd26b3ed")),
+        gives=DataType.BYTES,
+    ),
 )

@@ -20,8 +20,13 @@ def test_digests(call: Any, name: str, algorithm: str) -> None:
     assert call(name, (BYTES, DATA)) == [hashlib.new(algorithm, data).hexdigest() for data in DATA]
 
 
+def test_md5_as_bytes(call: Any) -> None:
+    assert call("md5_raw", (BYTES, DATA)) == [hashlib.md5(data).digest() for data in DATA]
+
+
 def test_murmur_hash_is_kafkas(call: Any) -> None:
     assert call("murmurHash2", (BYTES, [b"123", "日本語".encode(), b"-4.5"])) == [-267702483, 1431860170, 1309573849]  # recorded
+    assert call("murmurHash2UTF8", (STRING, ["123", "日本語", "-4.5"])) == [-267702483, 1431860170, 1309573849]
     assert [value % 2**32 for value in call("murmurHash2", (BYTES, DATA))] == [murmur2(data) for data in DATA]
 
 
