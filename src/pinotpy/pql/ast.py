@@ -66,7 +66,7 @@ class Star:
     position: Position = field(default=_NOWHERE, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Call:
     """A function or operator. `name` is canonical (lower case; aggregation names without underscores); `distinct` for
     COUNT(DISTINCT x); `filter` for FILTER (WHERE …)."""

@@ -10,6 +10,7 @@ from pinotpy.pql.ast import Position
 from pinotpy.pql.lexer import END, INTEGER, LIST, QUOTED, STRING, SYMBOL, WORD, QueryText, Token, tokenize
 
 DEPTH_MAX = 200
+FUNCTION_CHARACTERS_MAX = 200
 
 
 class Cursor:
@@ -108,6 +109,11 @@ class Cursor:
             return ""
         near = get_close_matches(self.word, [k for k in keywords if k != self.word], n=1, cutoff=0.75)
         return f"did you mean {near[0]}?" if near else ""
+
+    def check_function_name(self, name: Token) -> None:
+        """Names are kept in caches for later queries: what no function is called is refused before."""
+        if len(name.value) > FUNCTION_CHARACTERS_MAX:
+            raise self.error(f"expected the name of a function, of at most {FUNCTION_CHARACTERS_MAX} characters", name)
 
     def integer(self, what: str) -> int:
         """A whole number with an optional sign that fits 32 bits, as LIMIT and TOP take."""

@@ -116,6 +116,7 @@ class PqlExpressionParser(ExpressionParser):
         cursor = self.cursor
         cursor.take()
         outer, self._in_condition = self._in_condition, False
+        cursor.check_function_name(name)
         canonical = canonical_aggregation(name.value)
         args: list[Expression] = []
         if cursor.symbol == "*" and cursor.ahead().value == ")":

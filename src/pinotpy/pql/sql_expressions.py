@@ -108,6 +108,7 @@ class SqlExpressionParser(ExpressionParser):
         if cursor.token.kind == LIST:
             raise cursor.unexpected("at most 64 literals as arguments")
         cursor.expect_symbol("(")
+        cursor.check_function_name(name)
         if name.value.upper() in _SUPER_GROUPS:
             raise self.multi_stage("group by one set of columns in each query", name)
         distinct = cursor.take_word("DISTINCT")

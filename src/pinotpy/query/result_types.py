@@ -7,6 +7,7 @@ from dataclasses import replace
 from decimal import Decimal
 from functools import lru_cache
 from typing import Final
+from weakref import ref
 
 from pinotpy.data_types import INT_MIN, LONG_MIN, DataType
 from pinotpy.functions.scalar.spec import Bound, Operand, bind, find_scalar_function
@@ -26,7 +27,8 @@ LOGIC = frozenset({"and", "or", "not"})
 CONDITIONS = COMPARISONS | PREDICATES | LOGIC | NULL_TESTS | TRUTH_TESTS
 
 
-_BOUND_MAX: Final = 4096
+# Functions bound to longer constants are not kept for the next query: a text may have 2 MiB.
+_KEPT_CHARACTERS_MAX: Final = 1_000
 
 
 class ExpressionTypes:
@@ -35,8 +37,8 @@ class ExpressionTypes:
     def __init__(self, columns: tuple[ColumnRef, ...], dialect: Dialect) -> None:
         self.columns: Mapping[str, ColumnRef] = {column.name: column for column in columns}
         self.dialect = dialect
-        # By identity, with the call itself so that its identity stays its own: deep expressions are asked at every level.
-        self._bound: dict[int, tuple[Call, Bound]] = {}
+        # By identity, because deep expressions are asked at every level, and only while the call lives: a call may hold 50,000 literals.
+        self._bound: dict[int, tuple[ref[Call], Bound]] = {}
         # PQL has no booleans: conditions are 1 and 0.
         self._condition = ResultType(DataType.BOOLEAN if dialect is Dialect.SQL else DataType.INT)
 
@@ -69,15 +71,15 @@ class ExpressionTypes:
     def bound(self, call: Call) -> Bound:
         """The scalar function of a call."""
         known = self._bound.get(id(call))
-        if known is not None:
+        if known is not None and known[0]() is call:
             return known[1]
         operands = tuple([self.operand(arg) for arg in call.args])
         if find_scalar_function(call.name) is None:
             raise unknown_function(call, self.dialect)
-        found = bind(call.name, operands, self.dialect)
-        if len(self._bound) >= _BOUND_MAX:
-            self._bound.clear()
-        self._bound[id(call)] = call, found
+        is_long = any(operand.literal is not None and len(operand.literal.text) > _KEPT_CHARACTERS_MAX for operand in operands)
+        found = (bind.__wrapped__ if is_long else bind)(call.name, operands, self.dialect)
+        key, bound = id(call), self._bound
+        bound[key] = ref(call, lambda _: bound.pop(key, None)), found
         return found
 
 

@@ -23,4 +23,5 @@ def unknown_function(call: Call, dialect: Dialect) -> PinotError:
     if len(call.name) <= _NEAR_CHARACTERS_MAX:
         near = get_close_matches(canonical_function(call.name), sorted(scalar_functions().keys() | AGGREGATION_NAMES.keys()), n=1, cutoff=0.75)
     hint = f"; did you mean '{near[0]}'?" if near else ""
-    return fault(f"Unsupported function: {call.name} with {count}{where}{hint}")
+    name = call.name if len(call.name) <= _NEAR_CHARACTERS_MAX else call.name[:_NEAR_CHARACTERS_MAX] + "…"
+    return fault(f"Unsupported function: {name} with {count}{where}{hint}")

@@ -153,6 +153,7 @@ def test_what_only_the_multi_stage_engine_answers_says_so_and_what_to_write(text
         (r"SELECT U&'\+110000' FROM t", "at most 10FFFF"),
         (r"SELECT U&'\D83D' FROM t", "both halves of a character"),
         ("SELECT U&'!0041' UESCAPE '1' FROM t", "no digit after UESCAPE"),
+        ("SELECT " + "f" * 201 + "(a) FROM t", "at most 200 characters"),
         ("SELECT a FROM t LIMIT 5 WHERE b = 1", "clauses come in the order"),
         ("SELECT a FROM t WHERE a == 1", "found '='"),
         ("SELECT a, FROM t", "after ','"),
