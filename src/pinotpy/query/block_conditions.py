@@ -13,7 +13,7 @@ from pinotpy.pql.ast import Call, Dialect, Expression, Identifier, Literal
 from pinotpy.query.block_expression import BlockCompiler
 from pinotpy.query.compile_filter import FilterCompiler
 from pinotpy.query.context import And, ColumnRef, Constant, ExpressionPredicate, Filter, Not, Or, Predicate
-from pinotpy.query.lanes import ALWAYS, NEVER, Kind, Lane, Unsupported
+from pinotpy.query.lane import ALWAYS, NEVER, Kind, Lane, Unsupported
 from pinotpy.query.predicate import FixedMembers, FixedRange, Nothing, NullTest, typed_leg
 from pinotpy.query.result_types import PREDICATES
 

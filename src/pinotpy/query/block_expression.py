@@ -24,7 +24,8 @@ from pinotpy.functions.time_zones import UTC, time_zone
 from pinotpy.kernels import arithmetic, choice, conversions
 from pinotpy.pql.ast import Call, Dialect, Expression, Identifier, Literal
 from pinotpy.query.context import QueryContext
-from pinotpy.query.lanes import ALWAYS, NEVER, Kind, Lane, Lanes, Probe, Target, Unsupported
+from pinotpy.query.lane import ALWAYS, NEVER, Kind, Lane, Probe, Target, Unsupported
+from pinotpy.query.lanes import Lanes
 from pinotpy.query.result_types import CONDITIONS, columns_in, is_constant, type_of_literal, types_of
 
 _FIXED: Final = (DataType.INT, DataType.LONG, DataType.FLOAT, DataType.DOUBLE, DataType.BOOLEAN, DataType.TIMESTAMP)

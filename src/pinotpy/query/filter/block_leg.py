@@ -17,7 +17,7 @@ from pinotpy.query.context import Filter, QueryContext
 from pinotpy.query.control import QueryControl
 from pinotpy.query.filter.computed import ComputedLeg, ConditionOnDocs
 from pinotpy.query.filter.normal_form import Computed
-from pinotpy.query.lanes import NEVER, Lane, Probe, Unsupported
+from pinotpy.query.lane import NEVER, Lane, Probe, Unsupported
 from pinotpy.query.program import Instructions, Word
 
 _NO_COLUMN: Final = np.zeros(abi.META_WORDS, np.int64)

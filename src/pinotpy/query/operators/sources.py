@@ -17,7 +17,8 @@ from pinotpy.kernels import abi, arithmetic, choice, operands, updates
 from pinotpy.pql.ast import Expression, Identifier
 from pinotpy.query.block_expression import BlockCompiler, probe
 from pinotpy.query.context import Filter
-from pinotpy.query.lanes import ALWAYS, NEVER, Kind, Lane, Lanes, word_of
+from pinotpy.query.lane import ALWAYS, NEVER, Kind, Lane, word_of
+from pinotpy.query.lanes import Lanes
 from pinotpy.query.plan import ScanPlan, Shape
 from pinotpy.query.program import Word
 from pinotpy.query.result_types import columns_in
