@@ -84,9 +84,10 @@ def prepare(plan: ScanPlan, make: Callable[[ScanPlan], T], calls_of: Callable[[S
     kept: dict[Any, Prepared[T] | None] = whole.prepared
     if key in kept:
         return kept[key]
-    if _has_calls(context) and key not in whole.asked:
-        # Literals of expressions are part of the shape: one that is asked once only is not worth all segments.
-        whole.asked = frozenset([key]) if len(whole.asked) >= PREPARED_MAX else whole.asked | {key}
+    if _has_calls(context) and hash(key) not in whole.asked:
+        # Literals of expressions are part of the shape: one that is asked once only is not worth all segments. Its hash will do:
+        # a shape may hold 50,000 literals, and one of an equal hash is prepared a query too early.
+        whole.asked = frozenset([hash(key)]) if len(whole.asked) >= PREPARED_MAX else whole.asked | {hash(key)}
         return None
     made = _prepared(context, whole, make, calls_of) if whole and is_shared(context, whole) else None
     size = sum(one.size_bytes for one in [*kept.values(), made] if one is not None)

@@ -58,7 +58,7 @@ class SegmentSet(Sequence[Segment]):
         self._occupied: SegmentSet | None = None
         # Shapes of queries over this set (prepared.py).
         self.prepared: dict[Any, Any] = {}
-        self.asked: frozenset[Any] = frozenset()
+        self.asked: frozenset[int] = frozenset()
         # What is known of the numbers of raw texts, by column (operators/kept_texts.py).
         self.texts: dict[str, Any] = {}
         # Numberings of the values of columns with small dictionaries (operators/few_groups.py).

@@ -157,3 +157,10 @@ def test_an_expression_with_a_filter_of_its_own_is_asked_again_and_again(segment
         with ThreadPoolExecutor(2) as executor:
             partial = execute(context, segments, QueryControl(), threads=2, executor=executor)
         assert reduce_partials(context, partial).columns[0].values.to_pylist() == [pytest.approx(whole)]
+
+
+def test_a_shape_that_was_asked_once_holds_no_literals() -> None:
+    segments = SegmentSet([segment(0)])
+    values = ", ".join(map(str, range(5_000)))
+    execute(compiled(f"SELECT SUM(CASE WHEN g IN ({values}) THEN 1 ELSE 0 END) FROM t"), segments, QueryControl())
+    assert [type(one) for one in segments.asked] == [int]
