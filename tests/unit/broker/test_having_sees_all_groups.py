@@ -4,7 +4,6 @@ which few pass, spread over segments and servers so that no server alone knows a
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
