@@ -13,6 +13,9 @@ from sql_expressions import Sql
 from sql_questions import Order, SqlQuestion
 
 NAN = ("NaN",)
+# Beyond it DuckDB's sums of doubles carry the rounding of their order: defaults of nulls (the least LONG) get there.
+_EXACT_BELOW = 2.0**53
+_NOT_FINITE = ("Infinity", "-Infinity")  # as JSON has them; what an OBJECT holds its type does not say
 
 
 def check_sql(question: SqlQuestion, answer: dict[str, Any], connection: duckdb.DuckDBPyConnection) -> int:
@@ -66,6 +69,9 @@ def _comparable(item: Sql, value: Any) -> Any:
     if isinstance(value, bytes):
         return value.hex()
     if item.type == "OBJECT":
-        return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+        is_number = (isinstance(value, int | float) and not isinstance(value, bool)) or value in _NOT_FINITE
+        return float(value) if is_number else value
     found = our_value(item, value)
+    if isinstance(found, float) and _EXACT_BELOW < abs(found) < math.inf:
+        return float(f"{found:.9e}")
     return NAN if isinstance(found, float) and math.isnan(found) else found

@@ -287,6 +287,8 @@ class AggregateFunction:
         if not self.multi_value and not argument.single_value and not self.accepts_multi_value:
             raise QueryExecutionError(f"{self.display_name} takes single values, found {argument.name}{_twin(self.display_name + 'MV')}")
         self.check_type(argument, dialect)
+        if argument.data_type is None and self.name != "count":
+            raise InvalidQueryError(f"{self.display_name} takes values of some type, found NULL: name a column or an expression", function=self.name)
 
     def check_type(self, argument: Argument, dialect: Dialect) -> None:
         """Raise if the type of the argument is none that the function takes."""
