@@ -15,6 +15,7 @@ from pinotpy.pql.ast import Literal, Position
 LONG_MIN: Final = -(2**63)
 LONG_MAX: Final = 2**63 - 1
 NUMBER_CHARACTERS_MAX: Final = 1_000
+EXPONENT_MAX: Final = 10_000  # of what nothing larger can be written for: 1E99999999 is ten characters and a hundred million digits
 
 
 def java_double_text(value: float) -> str:
@@ -43,6 +44,12 @@ def integer_literal(value: int, position: Position) -> Literal:
 def double_literal(value: float, position: Position) -> Literal:
     """A number that went through a double, as every number with a point does in PQL. NaN is one object, so that it equals itself."""
     return Literal(math.nan if math.isnan(value) else value, java_double_text(value), False, position)
+
+
+def is_beyond(text: str) -> bool:
+    """Whether a number with an exponent is one that nobody can compute with."""
+    exact = Decimal(text)
+    return bool(exact) and abs(exact.adjusted()) > EXPONENT_MAX
 
 
 def decimal_literal(text: str, position: Position) -> Literal:
@@ -80,4 +87,4 @@ def negated(literal: Literal, position: Position) -> Literal | None:
         return integer_literal(-value, position)
     if isinstance(value, float):
         return double_literal(-value, position)
-    return Literal(-value, literal.text[1:] if literal.text.startswith("-") else "-" + literal.text, False, position)
+    return Literal(value.copy_negate(), literal.text[1:] if literal.text.startswith("-") else "-" + literal.text, False, position)

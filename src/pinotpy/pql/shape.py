@@ -12,7 +12,7 @@ import re
 from typing import Final, NamedTuple
 
 from pinotpy.pql.ast import Dialect, Position
-from pinotpy.pql.literals import decimal_literal
+from pinotpy.pql.literals import decimal_literal, is_beyond
 
 SHAPE_CHARACTERS_MAX: Final = 8 << 10
 LITERALS_MAX: Final = 24
@@ -71,7 +71,9 @@ def literal_value(literal: str, kind: str, dialect: Dialect) -> object:
         return None
     if kind == "i":
         return int(literal)
-    return float(literal) if dialect is Dialect.PQL else decimal_literal(literal, _NOWHERE).value
+    if dialect is Dialect.PQL:
+        return float(literal)
+    return None if is_beyond(literal) else decimal_literal(literal, _NOWHERE).value
 
 
 def text_of(shape: Shape, literals: list[str]) -> str:

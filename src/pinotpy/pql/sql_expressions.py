@@ -15,7 +15,7 @@ from pinotpy.pql.aggregation_names import canonical_aggregation
 from pinotpy.pql.ast import Call, Expression, Identifier, Literal, Star
 from pinotpy.pql.expressions import ADD, INDEX, IS, MATCH, ExpressionParser
 from pinotpy.pql.lexer import HEX, LIST, QUOTED, STRING, SYMBOL, WORD, Token
-from pinotpy.pql.literals import boolean_literal, decimal_literal, null_literal, string_literal
+from pinotpy.pql.literals import EXPONENT_MAX, boolean_literal, decimal_literal, is_beyond, null_literal, string_literal
 from pinotpy.pql.sql_keywords import EXTRACT_UNITS, MULTI_STAGE, OPERATOR_NAMES, RESERVED, TYPE_NAMES
 
 _SUPER_GROUPS: Final = frozenset({"CUBE", "ROLLUP", "GROUPING"})
@@ -28,6 +28,8 @@ class SqlExpressionParser(ExpressionParser):
 
     def number(self, token: Token) -> Literal:
         try:
+            if is_beyond(token.value):
+                raise self.cursor.error(f"expected a number from 1E-{EXPONENT_MAX} to 1E{EXPONENT_MAX}", token)
             return decimal_literal(token.value, self.cursor.position(token))
         except InvalidOperation as error:
             raise self.cursor.error(f"expected a number, found '{token.value[:40]}', whose exponent is out of any range", token) from error
