@@ -7,7 +7,7 @@ ARGS ?=
 EXIT ?=
 N ?= 20000
 
-.PHONY: help install quickstart check test verify fuzz bench bench-quoted fmt docs clean
+.PHONY: help install quickstart secrets compose-test check test verify fuzz bench bench-quoted fmt docs clean
 
 help: ## this menu
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,6 +23,12 @@ $(STAMP): pyproject.toml
 
 quickstart: install ## a whole cluster with the 336,776 flights of 2013; EXIT=1 stops after the queries
 	@exec $(BIN)/pinotpy quickstart $(if $(EXIT),--exit) $(ARGS)
+
+secrets: ## random secrets for docker-compose.yml, in .env; never replaced
+	@deploy/docker/new-secrets .env
+
+compose-test: install ## docker-compose.yml for real, with docker compose or podman-compose: built, up, asked, restarted, down
+	@$(BIN)/python tests/support/compose_trial.py $(ARGS)
 
 check: install ## ruff, mypy --strict and the architecture, without running the system
 	$(BIN)/ruff check .
@@ -60,6 +66,7 @@ fmt: install ## format and fix
 
 docs: install ## regenerate docs/generated
 	$(BIN)/python -m pinotpy.config.documentation
+	$(BIN)/python -m pinotpy.ingest.jobs.documentation
 	$(BIN)/python -m pinotpy.query.documentation
 
 clean: ## remove what was built

@@ -7,6 +7,7 @@ started does, then the file several times; peak memory is that of the first time
 from __future__ import annotations
 
 import json
+import shutil
 import statistics
 import subprocess
 import sys
@@ -24,7 +25,14 @@ from bench.data import SCHEMA, TABLE_CONFIG, chunk
 from bench.tables.table import say
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
-from pinotpy.ingest.batch import create_segments, find_input_files
+from pinotpy.ingest.held_rows import hold_rows
+from pinotpy.ingest.ledger import RowLedger
+from pinotpy.ingest.pipeline import RowPipeline, read_rows
+from pinotpy.ingest.readers.catalog import format_of
+from pinotpy.ingest.readers.spec import InputFile
+from pinotpy.segment.archive import pack_segment
+from pinotpy.segment.builder import build_segment
+from pinotpy.segment.indexing import resolve_indexing
 
 BUILD_SCHEMA: Final[dict[str, Any]] = {
     **SCHEMA,
@@ -106,9 +114,18 @@ def _measure_here(file: Path, folder: Path, repetitions: int) -> dict[str, Any]:
 
 def _build(file: Path, folder: Path, *, archive: bool) -> tuple[Path, float]:
     schema, config = Schema.from_json(BUILD_SCHEMA), TableConfig.from_json(BUILD_CONFIG)
+    target = folder / "segments"
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir(parents=True)
     start = time.perf_counter()
-    report = create_segments(find_input_files(file), schema, config, folder / "segments", overwrite=True, archives=archive)
-    return report.segments[0].directory, round(time.perf_counter() - start, 4)
+    file_format = format_of(file)
+    assert file_format is not None
+    with_dictionary = {name for name, indexing in resolve_indexing(schema, config).items() if indexing.dictionary}
+    batches = hold_rows(read_rows(InputFile(file), file_format, RowPipeline(schema, config), RowLedger(str(file))), with_dictionary)
+    build_segment(schema, config, batches, target, "bench_0")
+    if archive:
+        pack_segment(target / "bench_0", target / "bench_0.tar.gz")
+    return target / "bench_0", round(time.perf_counter() - start, 4)
 
 
 def _memory(name: str) -> int:

@@ -14,6 +14,8 @@ Others:
   disk      bytes of the tables beside those of DuckDB and chdb
   fixed     what a query costs before the first row: start, memory, latency, throughput (bench.fixed_costs)
   frames    a million rows of five columns into an Arrow table and a data frame, by Arrow and by JSON; SQL beside PQL (bench.frames)
+  push      200 segments of 20 MB to a controller: MB/s beside the disk's own, the controller's memory over time (bench.push)
+  spark     segments of Parquet on Spark beside the builder alone: rows a second, memory of driver and workers, one core and two (bench.spark)
   kernels   bytes touched ÷ time by family of kernels, against the stream of this machine's memory
 
 Several suites, separated by commas, go into one file; `ssb,own` is the suite that README quotes.
@@ -40,7 +42,9 @@ from bench.machine import commit_name, machine
 from bench.measure import geometric_means, measure, peers_of
 from bench.ours import InProcess, Ours, OverHttp, segment_directories
 from bench.peers import ENGINES
+from bench.push import measure_push
 from bench.segments import measure_segments
+from bench.spark import measure_spark
 from bench.star_tree import measure_star_tree
 from bench.suites import SUITES
 from bench.tables import TABLES
@@ -56,6 +60,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=10_000_000, help="rows of the tables (default: %(default)s)")
     parser.add_argument("--repetitions", type=int, default=7, help="timed repetitions of every query (default: %(default)s)")
     parser.add_argument("--peers", default=",".join(ENGINES), help="engines to compare with, '' for none (default: %(default)s)")
+    parser.add_argument("--push-segments", type=int, default=200, help="segments of the suite `push` (default: %(default)s)")
     parser.add_argument("--in-process", action="store_true", help="ask the engine without broker and server")
     parser.add_argument("--data-dir", type=Path, default=DEFAULT_DATA_DIR, help="where generated tables are kept for the next run (default: %(default)s)")
     parser.add_argument("--out", type=Path, default=None, help="where the JSON goes (default bench/results/<suites>-<rows>.json)")
@@ -147,7 +152,9 @@ RUNNERS: Final[dict[str, Callable[[str, argparse.Namespace], dict[str, Any]]]] =
     "build": lambda name, a: measure_build(a.rows, a.repetitions, a.data_dir),
     "frames": lambda name, a: measure_frames(a.rows, a.repetitions, a.data_dir),
     "fixed": lambda name, a: measure_fixed(a.repetitions),
+    "spark": lambda name, a: measure_spark(a.rows, a.data_dir),
     "kernels": lambda name, a: measure_kernels(a.rows, a.repetitions, a.data_dir),
+    "push": lambda name, a: measure_push(a.push_segments, a.data_dir),
     "disk": lambda name, a: measure_disk(a.rows, engines_of(a), a.data_dir),
 }
 

@@ -25,14 +25,31 @@ HOUSE: dict[str, set[str]] = {
     "stream": {"config"},
     "fs": {"config"},
     "query": {"pql", "segment", "functions", "config", "kernels"},
-    "ingest": {"pql", "segment", "functions", "fs", "config", "stream", "kernels"},
+    "ingest": {"pql", "segment", "functions", "fs", "config", "stream", "kernels", "client"},  # client: pushes
     "client": {"config", "cluster"},  # cluster: brokers are found and followed in ZooKeeper, when asked for
     "service": {"config", "cluster", "fs", "functions", "kernels"},
     "rpc": {"config", "query"},
     "controller": {"service", "rpc", "cluster", "config", "fs", "segment", "ingest", "client"},
     "broker": {"service", "rpc", "cluster", "config", "query", "pql", "functions"},
     "server": {"service", "rpc", "cluster", "config", "query", "segment", "fs", "ingest", "stream", "kernels"},
-    "cli": {"controller", "broker", "server", "service", "rpc", "query", "ingest", "client", "segment", "cluster", "stream", "fs", "config", "kernels"},
+    "spark_jobs": {"ingest", "segment", "client", "fs", "config"},
+    "cli": {
+        "spark_jobs",
+        "controller",
+        "broker",
+        "server",
+        "service",
+        "rpc",
+        "query",
+        "ingest",
+        "client",
+        "segment",
+        "cluster",
+        "stream",
+        "fs",
+        "config",
+        "kernels",
+    },
 }
 # Ground-floor modules may know each other in this order only.
 GROUND_ORDER = ["decimals", "clock", "errors", "data_types", "names"]
@@ -89,6 +106,7 @@ ONE_DOOR = {  # libraries that only one place may import
     "kazoo": {"cluster/zookeeper.py"},
     "google_crc32c": {"segment/checksum.py"},
     "re2": {"functions/patterns.py"},
+    "pyspark": {"spark_jobs/session.py", "spark_jobs/regrouping.py", "spark_jobs/source_rows.py", "spark_jobs/task.py"},
 }
 
 

@@ -20,8 +20,8 @@ from pinotpy.pql.ast import Dialect, Statement
 from pinotpy.pql.parser import parse_pql, parse_sql
 from pinotpy.pql.printer import print_expression
 from pinotpy.pql.statement_printer import print_statement
-from pinotpy.query.compile import compile_query, compile_without_table
-from pinotpy.query.compile_sql import compile_constants
+from pinotpy.query.compile import compile_query
+from pinotpy.query.compile_constants import compile_without_table
 from pinotpy.query.context import QueryContext
 from pinotpy.query.context_codec import decode_context, encode_context
 from pinotpy.query.options import query_options
@@ -66,9 +66,7 @@ class Outcome:
             null_handling = options.enable_null_handling
             if schema is not None:
                 self.context = compile_query(self.statement, schema, options, null_handling=null_handling)
-            elif self.statement.table:  # the broker's 410 or 190, unless the answer needs no table
-                self.context = compile_constants(self.statement, options, null_handling=null_handling)
-            else:
+            elif not self.statement.table:  # else the broker's 410 or 190
                 self.context = compile_without_table(self.statement, options)
         except PinotError as error:
             self.error = error
@@ -142,6 +140,7 @@ SQL_RULES: dict[str, Callable[[Outcome], bool]] = {
     "unknown-virtual-column": _error(710, "$"),
     "option-values": lambda o: _error(700, "timeoutMs must be")(o) and not o.codes,
     "constant-functions": is_call_of_constants,
+    "constants-of-a-table": lambda o: o.statement is not None and o.context is None and all(not _columns(item.expression) for item in o.statement.select),
 }
 
 

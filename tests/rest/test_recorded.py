@@ -35,7 +35,7 @@ LEFT_OUT: tuple[tuple[str, str], ...] = (
     ("rebalance and instance partitions", r"rebalance|assignInstances|replaceInstance|instancePartitions|rebuildBrokerResource|/tenants/.*/instancePartitions"),
     (
         "details of segments on servers",
-        r"/(metadata\?|indexes|tiers|validDocIdsMetadata|isStale|lineage|select)|/tables/[^/]+/metadata|/segments/[^/]+/metadata",
+        r"/(metadata\?|indexes|tiers|validDocIdsMetadata|isStale|select)|/tables/[^/]+/metadata|/segments/[^/]+/metadata",
     ),
     ("jobs", r"/jobs|segmentReloadStatus|reloadJobs|rebalanceJobs"),
     ("reset", r"/reset"),

@@ -25,7 +25,10 @@ from pinotpy.controller.catalog import Catalog
 from pinotpy.controller.context import Controller, Identity
 from pinotpy.controller.periodic.scheduler import PeriodicScheduler
 from pinotpy.controller.segment_files import SegmentFiles
+from pinotpy.fs.crypters import Crypters
 from pinotpy.fs.deep_store import DeepStore
+from pinotpy.fs.fetchers import SegmentFetchers
+from pinotpy.fs.fetchers import settings_of as fetcher_settings
 from pinotpy.fs.local import LocalDeepStore
 from pinotpy.segment.archive import pack_segment
 from pinotpy.segment.builder import build_segment
@@ -158,13 +161,19 @@ def start_harness(
         raise AssertionError("this controller leads")
 
     identity = identity or Identity("Controller_localhost_9000", "http://localhost:9000")
+    read = ControllerSettings.model_validate({"data_dir": data_dir, **(settings or {})})
+    clock = clock or SystemClock()
     controller = Controller(
         identity=identity,
-        settings=ControllerSettings.model_validate({"data_dir": data_dir, **(settings or {})}),
+        settings=read,
         catalog=Catalog(store, paths, lambda: ()),
         files=SegmentFiles(deep_store or LocalDeepStore(data_dir / "store"), identity),
+        fetchers=SegmentFetchers(
+            fetcher_settings(read.segment_uris_allowed, read.segment_fetcher, read.storage_factory, bytes_max=read.upload_bytes_max, timeout_ms=60_000), clock
+        ),
+        crypters=Crypters(read.crypter),
         scratch_dir=scratch,
-        clock=clock or SystemClock(),
+        clock=clock,
         metrics=Metrics("controller", METRICS_BY_ROLE["controller"]),
         peers=httpx.Client(trust_env=False),
         async_peers=httpx.AsyncClient(trust_env=False),

@@ -19,6 +19,10 @@ from typing import Any
 from datasketches import PyLongsSerDe, PyStringsSerDe, compact_theta_sketch, frequent_items_error_type, frequent_items_sketch
 from golden_comparison import Answer, codes, has_defined_order, result_difference, row_lists, same
 
+from pinotpy.pql.aggregation_names import is_aggregation
+from pinotpy.pql.ast import Call, Expression, Literal
+from pinotpy.pql.parser import parse_sql
+
 Ask = Callable[[str], dict[str, Any]]  # the same question with another text
 Rule = Callable[[str, dict[str, Any], dict[str, Any]], bool]
 
@@ -123,6 +127,10 @@ SQL_RULES: dict[str, Rule] = {
     "order-by-counters": lambda text, theirs, ours: _only_counters_differ("ORDER BY", text, theirs, ours, check_order=True),
     "unary-sign": lambda text, theirs, ours: codes(theirs) == [700] and re.search(r"[-+][a-z]", text) is not None and not codes(ours),
     "constant-types": lambda text, theirs, ours: re.match(r"(SET [^;]*;)?\s*SELECT [-+*/%0-9. ()]+( FROM|$)", text) is not None and not codes(ours),
+    "constants-of-a-table": lambda text, theirs, ours: not codes(theirs) and theirs["totalDocs"] == 0 and _repeats_constants(text, theirs, ours),
+    "constants-without-table": lambda text, theirs, ours: (
+        codes(theirs) == [700] and "FROM clause" in _faults(theirs) and not codes(ours) and re.search(r"NULL|ARRAY|split\(", text) is not None
+    ),
     "limit-0-of-constants": lambda text, theirs, ours: re.fullmatch(r"SELECT [^A-Za-z]* LIMIT 0", text) is not None and not codes(ours),
     "fractional-limit": lambda text, theirs, ours: "whole number after LIMIT" in _faults(ours),
     "limit-out-of-range": lambda text, theirs, ours: "after LIMIT, found" in _faults(ours) and codes(theirs) == [200],
@@ -176,6 +184,23 @@ def _only_counters_differ(word: str, text: str, theirs: dict[str, Any], ours: di
 
 def _scanned_nothing(theirs: dict[str, Any]) -> bool:
     return not codes(theirs) and theirs.get("numDocsScanned") == 0
+
+
+def _reads_rows(expression: Expression) -> bool:
+    if isinstance(expression, Call):
+        return is_aggregation(expression.name) or any(_reads_rows(arg) for arg in expression.args)
+    return not isinstance(expression, Literal)
+
+
+def _repeats_constants(text: str, theirs: dict[str, Any], ours: dict[str, Any]) -> bool:
+    """Constants alone are selected from a table: the one recorded row comes for each row of the table, of which there may be none."""
+    statement = parse_sql(text)
+    if not statement.table or any(_reads_rows(item.expression) for item in statement.select):
+        return False
+    if codes(ours):
+        return codes(ours) == [190]
+    left, right = theirs["resultTable"], ours["resultTable"]
+    return left["dataSchema"] == right["dataSchema"] and len(left["rows"]) == 1 and all(row == left["rows"][0] for row in right["rows"])
 
 
 _EXPLAINED = [("Operator", "STRING"), ("Operator_Id", "INT"), ("Parent_Id", "INT")]

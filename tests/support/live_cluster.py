@@ -23,10 +23,20 @@ from pinotpy.service.ports import free_port
 
 
 class LiveCluster:
-    """Daemons under `directory`; servers have fixed ports, so that a restarted one is the same instance."""
+    """Daemons under `directory`; servers have fixed ports, so that a restarted one is the same instance.
+
+    controller_options stand instead of the controller's data folder, server_options beside those of each server."""
 
     def __init__(
-        self, directory: Path, *, num_servers: int = 2, daemon_options: tuple[str, ...] = (), access: Access | None = None, zk_address: str = ""
+        self,
+        directory: Path,
+        *,
+        num_servers: int = 2,
+        daemon_options: tuple[str, ...] = (),
+        controller_options: tuple[str, ...] = (),
+        server_options: tuple[tuple[str, ...], ...] = (),
+        access: Access | None = None,
+        zk_address: str = "",
     ) -> None:
         self.directory = directory
         self.processes = LocalCluster(directory / "daemons")
@@ -38,15 +48,19 @@ class LiveCluster:
         common = ("--zk-address", zk_address, "--cluster-name", "TestCluster", *daemon_options)
         launched = [
             self.processes.launch(
-                "controller", "start-controller", *common, "--controller-port", str(free_port()), "--data-dir", str(directory / "deep-store")
+                "controller",
+                "start-controller",
+                *common,
+                *("--controller-port", str(free_port())),
+                *(controller_options or ("--data-dir", str(directory / "deep-store"))),
             ),
             self.processes.launch("broker", "start-broker", *common, "--broker-port", str(free_port())),
         ]
         for number in range(num_servers):
             ports = ("--server-port", str(free_port()), "--server-admin-port", str(free_port()))
-            folder = directory / f"server-{number}"
+            folder, own = directory / f"server-{number}", server_options[number] if server_options else ()
             places = ("--data-dir", str(folder / "index"), "--segment-dir", str(folder / "segments"))
-            launched.append(self.processes.launch(f"server-{number}", "start-server", *common, *ports, *places))
+            launched.append(self.processes.launch(f"server-{number}", "start-server", *common, *ports, *places, *own))
         self.processes.wait_ready(*launched)
         self.controller = ControllerClient(self.processes.daemons["controller"].ready["url"], access)
 

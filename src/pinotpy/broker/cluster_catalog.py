@@ -16,7 +16,7 @@ from pinotpy.clock import Clock
 from pinotpy.cluster.spectator import ClusterView
 from pinotpy.cluster.views import InstanceConfig
 from pinotpy.config.schema import Schema
-from pinotpy.errors import InvalidConfigError, InvalidQueryError, ServerUnreachableError, TableNotFoundError
+from pinotpy.errors import ClusterError, InvalidConfigError, InvalidQueryError, ServerUnreachableError, TableNotFoundError
 from pinotpy.names import TableType, raw_table_name, split_table_name, table_name_with_type
 from pinotpy.pql.ast import Dialect
 from pinotpy.rpc.channel import ServerAddress
@@ -29,12 +29,17 @@ RESOLVED_MAX = 1024
 
 
 FOREVER_MS = 2**62
+_NONE: frozenset[str] = frozenset()
 
 
 class TableDisabledError(InvalidQueryError):
     """The table is disabled (191, as in the reference)."""
 
     code = 191
+
+
+class LineageUnreadableError(ClusterError):
+    """Which segments replace which others cannot be read: no answer could be trusted."""
 
 
 @dataclass(slots=True)
@@ -105,11 +110,15 @@ class ClusterCatalog:
             raise TableDisabledError(f"TableIsDisabledError: table '{raw_table_name(table_name)}' is disabled; enable it to query it", table=table_name)
         external = view.external_views.get(table_name)
         segments = view.segments.get(table_name, {})
-        parts = (ideal, external, view.live_instances, view.instance_configs, segments)
+        lineage = view.lineages.get(table_name)
+        parts = (ideal, external, view.live_instances, view.instance_configs, segments, lineage)
         known = self._routings.get(table_name)
         now_ms = self._clock.now_ms()
         if known is not None and now_ms < known.until_ms and all(a is b for a, b in zip(known.parts, parts, strict=True)):
             return known.routing
+        if lineage is not None and lineage.unreadable:
+            raise LineageUnreadableError(f"table '{table_name}' cannot be queried, rows could count twice: {lineage.unreadable}", table=table_name)
+        hidden, awaited = (lineage.hidden, lineage.awaited) if lineage is not None else (_NONE, _NONE)
         reached = external.partitions if external is not None else {}
         served = self._served.setdefault(table_name, set())
         served |= {name for name, states in reached.items() if states}
@@ -117,10 +126,10 @@ class ClusterCatalog:
         loading = {
             name: pushed + LOADING_GRACE_MS
             for name, record in segments.items()
-            if name not in served and (pushed := record.push_time_ms or record.creation_time_ms) + LOADING_GRACE_MS > now_ms
+            if name not in served and name not in awaited and (pushed := record.push_time_ms or record.creation_time_ms) + LOADING_GRACE_MS > now_ms
         }
         live = frozenset(i for i in view.live_instances if (config := view.instance_configs.get(i)) is None or config.takes_queries)
-        routing = TableRouting(table_name, living_replicas(ideal.partitions, reached, live, frozenset(loading)))
+        routing = TableRouting(table_name, living_replicas(ideal.partitions, reached, live, frozenset(loading), hidden))
         self._routings[table_name] = _Known(parts, min(loading.values(), default=FOREVER_MS), routing)
         return routing
 

@@ -24,8 +24,8 @@ from pinotpy.errors import ParseError, PinotError, QueryCancelledError, QueryTim
 from pinotpy.pql.ast import Dialect, Statement
 from pinotpy.pql.parser import parse_pql, parse_sql
 from pinotpy.query.combine import merge_partials
-from pinotpy.query.compile import compile_query, compile_without_table
-from pinotpy.query.compile_sql import compile_constants
+from pinotpy.query.compile import compile_query
+from pinotpy.query.compile_constants import compile_without_table
 from pinotpy.query.context import QueryContext, QueryOptions
 from pinotpy.query.explain.answer import explain_constants, explanation
 from pinotpy.query.options import asks_to_explain, query_options, response_bytes_max
@@ -87,14 +87,12 @@ async def answer_query(broker: Broker, question: Question, may_read: Callable[[s
             laps = UNTIMED
         deadline_ns = start_ns + (options.timeout_ms or broker.limits.timeout_ms) * 1_000_000
         laps.lap("PARSE", cached=known is not None)
-        if asked is None or asked.plan is None:
-            context = compile_constants(statement, options, null_handling=options.enable_null_handling)
-        if context is not None and statement.explain:
-            envelope.explanation = explain_constants()
-        elif context is not None:
-            result = constant_row(context)
-        elif not statement.table:
+        if not statement.table:
             context = compile_without_table(statement, options)
+            if statement.explain:
+                envelope.explanation = explain_constants()
+            else:
+                result = constant_row(context)
         else:
             may_read(statement.table)
             target = broker.catalog.resolve(statement.table, question.dialect)

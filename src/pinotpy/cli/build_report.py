@@ -1,4 +1,4 @@
-"""What a build of segments made: for people as tables, for programs as JSON. Every row is accounted for."""
+"""What a job made: for people as tables, for programs as JSON. Every row is accounted for."""
 
 from __future__ import annotations
 
@@ -10,84 +10,87 @@ from rich.filesize import decimal
 from rich.markup import escape
 from rich.table import Table
 
-from pinotpy.ingest.batch import BatchReport, BuiltSegment
+from pinotpy.fs.uris import LOCAL_SCHEMES, file_name, local_path, scheme_of
+from pinotpy.ingest.jobs.report import FileReport, JobReport, SegmentReport
 
 SEGMENTS_SHOWN_MAX = 20
 REJECTS_SHOWN_MAX = 10
-REJECTS_LISTED_MAX = 100
+ERRORS_SHOWN_MAX = 20
 
 
-def print_report(report: BatchReport, took_s: float, console: Console | None = None) -> None:
-    """Segments with their sizes, rejected rows with cause, and one line that sums all up."""
+def print_report(report: JobReport, console: Console | None = None) -> None:
+    """Segments with their sizes, rejected rows with cause, files that could not be read, and one line that sums all up."""
     console = console or Console(highlight=False)
-    console.print(_segments(report.segments[:SEGMENTS_SHOWN_MAX]))
+    if report.segments:
+        console.print(_segments(report.segments[:SEGMENTS_SHOWN_MAX]))
     if len(report.segments) > SEGMENTS_SHOWN_MAX:
         console.print(f"… and {len(report.segments) - SEGMENTS_SHOWN_MAX:,} more segments; --json lists all")
-    for file in report.empty_files:
-        console.print(f"[yellow]no row to index[/yellow] in {escape(str(file))}")
+    for file in empty_files(report):
+        console.print(f"[yellow]no row to index[/yellow] in {escape(file.uri)}")
     _print_rejects(report, console)
-    filtered = f", {report.num_rows_filtered:,} left out by the filter" if report.num_rows_filtered else ""
+    _print_errors(report, console)
+    filtered = f", {report.total('num_rows_filtered'):,} left out by the filter" if report.total("num_rows_filtered") else ""
+    failed = f", {_count(report.num_failures, 'failure')}" if report.num_failures else ""
+    pushed = f"; push {str(report.push.get('state', '')).lower()}" if report.push is not None else ""
+    size = decimal(sum(segment.size_bytes for segment in report.segments))
     console.print(
-        f"{report.num_rows_read:,} rows read, {report.num_rows_indexed:,} indexed, {report.num_rows_rejected:,} rejected{filtered}; "
-        f"{_count(len(report.segments), 'segment')}, {decimal(sum(size_bytes(segment) for segment in report.segments))}, {took_s:.1f} s"
+        f"{report.total('num_rows_read'):,} rows read, {report.total('num_rows_indexed'):,} indexed, {report.total('num_rows_rejected'):,} rejected{filtered}; "
+        f"{_count(len(report.segments), 'segment')}, {size}{failed}, {report.took_ms / 1000:.1f} s{pushed}"
     )
 
 
-def report_document(report: BatchReport, took_s: float) -> dict[str, Any]:
-    """The report as JSON: counts, segments with paths and sizes in bytes, rejected rows (the first of each file), seconds."""
-    return {
-        "numRowsRead": report.num_rows_read,
-        "numRowsIndexed": report.num_rows_indexed,
-        "numRowsRejected": report.num_rows_rejected,
-        "numRowsFiltered": report.num_rows_filtered,
-        "segments": [
-            {
-                "segmentName": segment.name,
-                "numDocs": segment.num_docs,
-                "sizeBytes": size_bytes(segment),
-                "archiveSizeBytes": segment.archive.stat().st_size if segment.archive is not None else None,
-                "directory": str(segment.directory),
-                "archive": str(segment.archive) if segment.archive is not None else None,
-                "inputFile": segment.ledger.file,
-            }
-            for segment in report.segments
-        ],
-        "emptyFiles": [str(file) for file in report.empty_files],
-        "rejects": [
-            {"file": reject.file, "row": reject.row, "column": reject.column, "cause": reject.cause}
-            for ledger in report.ledgers
-            for reject in ledger.rejects[:REJECTS_LISTED_MAX]
-        ],
-        "seconds": round(took_s, 3),
-    }
+def report_document(report: JobReport) -> dict[str, Any]:
+    """The report as JSON: the job's own form, and for local output the paths of each segment's archive and folder."""
+    document = report.to_json_dict()
+    for segment, plain in zip(report.segments, document["segments"], strict=True):
+        plain["archive"] = str(local_path(segment.uri)) if scheme_of(segment.uri) in LOCAL_SCHEMES else None
+        plain["inputFile"] = segment.input_uris[0] if len(segment.input_uris) == 1 else None
+    document["emptyFiles"] = [file.uri for file in empty_files(report)]
+    document["rejects"] = [
+        {"file": file.uri, "row": reject.row, "column": reject.column, "cause": reject.cause} for file in report.files for reject in file.reject_samples
+    ]
+    document["seconds"] = round(report.took_ms / 1000, 3)
+    return document
 
 
-def size_bytes(segment: BuiltSegment) -> int:
-    """Bytes of the segment's files, not of its archive."""
-    return sum(file.stat().st_size for file in segment.directory.rglob("*") if file.is_file())
+def empty_files(report: JobReport) -> list[FileReport]:
+    """Files that could be read and have no row to index."""
+    return [file for file in report.files if file.error is None and file.num_rows_indexed == 0]
 
 
-def _segments(segments: tuple[BuiltSegment, ...]) -> Table:
+def _segments(segments: tuple[SegmentReport, ...]) -> Table:
     table = Table("segment", show_edge=False, pad_edge=False, header_style="bold")
     for name in ("rows", "size", "archive"):
         table.add_column(name, justify="right")
     table.add_column("from")
     for segment in segments:
-        archive = decimal(segment.archive.stat().st_size) if segment.archive is not None else ""
-        table.add_row(escape(segment.name), f"{segment.num_docs:,}", decimal(size_bytes(segment)), archive, escape(Path(segment.ledger.file).name))
+        source = file_name(segment.input_uris[0]) if len(segment.input_uris) == 1 else f"{len(segment.input_uris)} files"
+        table.add_row(escape(segment.segment_name), f"{segment.num_docs:,}", decimal(segment.size_bytes), decimal(segment.archive_size_bytes), escape(source))
     return table
 
 
-def _print_rejects(report: BatchReport, console: Console) -> None:
-    for ledger in report.ledgers:
-        if not ledger.num_rows_rejected:
-            continue
-        console.print(f"[yellow]{_count(ledger.num_rows_rejected, 'row')} rejected[/yellow] of {escape(ledger.file)}:")
-        for reject in ledger.rejects[:REJECTS_SHOWN_MAX]:
-            console.print(f"  {escape(str(reject))}", soft_wrap=True)
-        more = ledger.num_rows_rejected - min(len(ledger.rejects), REJECTS_SHOWN_MAX)
-        if more:
-            console.print(f"  … and {more:,} more")
+def _print_rejects(report: JobReport, console: Console) -> None:
+    for unit in report.units:
+        for file in unit.files:
+            if not file.num_rows_rejected:
+                continue
+            where = f" (all in {unit.reject_file_uri})" if unit.reject_file_uri else ""
+            console.print(f"[yellow]{_count(file.num_rows_rejected, 'row')} rejected[/yellow] of {escape(file.uri)}{escape(where)}:")
+            for reject in file.reject_samples[:REJECTS_SHOWN_MAX]:
+                column = f" column '{reject.column}'" if reject.column else ""
+                console.print(f"  {escape(f'row {reject.row}{column}: {reject.cause}')}", soft_wrap=True)
+            more = file.num_rows_rejected - min(len(file.reject_samples), REJECTS_SHOWN_MAX)
+            if more:
+                console.print(f"  … and {more:,} more")
+
+
+def _print_errors(report: JobReport, console: Console) -> None:
+    failed = [unit for unit in report.units if unit.error is not None]
+    for unit in failed[:ERRORS_SHOWN_MAX]:
+        name = ", ".join(Path(file.uri).name for file in unit.files) or f"unit {unit.unit_id}"
+        console.print(f"[red]not built[/red] of {escape(name)}: {escape(unit.error or '')}", soft_wrap=True)
+    if len(failed) > ERRORS_SHOWN_MAX:
+        console.print(f"… and {len(failed) - ERRORS_SHOWN_MAX:,} more; --json lists all")
 
 
 def _count(number: int, what: str) -> str:

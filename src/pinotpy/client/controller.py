@@ -5,16 +5,20 @@ from __future__ import annotations
 import json
 import random
 import time
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 from urllib.parse import quote
 
 from pinotpy.client.http_calls import TIMEOUT_S, Access, Answer, HttpCalls, retrying
-from pinotpy.errors import NotFoundError, RemoteError, ServerNotRespondingError
+from pinotpy.errors import NotFoundError, PinotError, RemoteError, ServerNotRespondingError
 
 UPLOAD_TIMEOUT_S = 600.0
 POLL_MIN_S, POLL_MAX_S = 0.05, 1.0
+# A controller answers a step of a replacement within 30 s; one that passes it on to the leader may ask it four times.
+REPLACE_STEP_S = 150.0
 
 # Helix's states of a segment that answers queries.
 _SERVING = ("ONLINE", "CONSUMING")
@@ -58,6 +62,10 @@ class ControllerClient:
     def instance(self, name: str) -> dict[str, Any]:
         """The record of one instance."""
         return dict(self._read(f"/instances/{_quoted(name)}"))
+
+    def add_instance(self, instance: Document) -> dict[str, Any]:
+        """Register an instance before it runs: {"host", "port", "type", "tags"}."""
+        return self._write("POST", "/instances", instance)
 
     def brokers(self, table: str | None = None) -> list[str]:
         """Ids of the brokers that serve a table; without a table those of all tenants."""
@@ -127,10 +135,10 @@ class ControllerClient:
 
     # --- segments --------------------------------------------------------------------------------------------------
 
-    def segments(self, table: str) -> dict[str, list[str]]:
-        """Names of segments by table type."""
+    def segments(self, table: str, *, exclude_replaced: bool = False) -> dict[str, list[str]]:
+        """Names of segments by table type; `exclude_replaced`: only those that queries see, as others stand for the rest."""
         found: dict[str, list[str]] = {}
-        for entry in self._read(f"/segments/{_quoted(table)}"):
+        for entry in self._read(f"/segments/{_quoted(table)}{'?excludeReplacedSegments=true' if exclude_replaced else ''}"):
             for table_type, names in entry.items():
                 found.setdefault(table_type, []).extend(names)
         return found
@@ -139,15 +147,35 @@ class ControllerClient:
         """The metadata of one segment."""
         return dict(self._read(f"/segments/{_quoted(table)}/{_quoted(segment)}/metadata"))
 
-    def upload_segment(self, tar_file: Path, table: str, *, table_type: str = "OFFLINE", timeout_s: float = UPLOAD_TIMEOUT_S) -> dict[str, Any]:
-        """Upload a packed segment. The answer comes before servers have loaded it: see `wait_until_online`."""
-        with tar_file.open("rb") as stream:
+    def segment_records(self, table: str, *, table_type: str = "OFFLINE") -> dict[str, dict[str, str]]:
+        """The cluster's record of each segment of one half of a table, by name: segment.crc, segment.start.time …"""
+        return dict(self._read(f"/segments/{_quoted(table)}/zkmetadata?type={table_type}"))
+
+    def upload_segment(
+        self,
+        tar_file: Path | None,
+        table: str,
+        *,
+        table_type: str = "OFFLINE",
+        stream: BinaryIO | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout_s: float = UPLOAD_TIMEOUT_S,
+    ) -> dict[str, Any]:
+        """Upload a packed segment. The answer comes before servers have loaded it: see `wait_until_online`.
+
+        Instead of a file a seekable `stream` may be given; it is read in pieces. Neither: `headers` say where the segment lies
+        (UPLOAD_TYPE: URI with DOWNLOAD_URI).
+        """
+        with tar_file.open("rb") if tar_file is not None else nullcontext(stream) as source:
+            name = tar_file.name if tar_file is not None else "segment.tar.gz"
             return self._document(
                 self._calls.call(
                     "POST",
                     f"{self.url}/v2/segments",
                     params={"tableName": table, "tableType": table_type},
-                    files={tar_file.name: (tar_file.name, stream, "application/octet-stream")},
+                    files={name: (name, source, "application/octet-stream")} if source is not None else None,
+                    content=None if source is not None else b"",
+                    headers=headers,
                     timeout_s=timeout_s,
                 )
             )
@@ -213,6 +241,79 @@ class ControllerClient:
                 kind = RemoteError if failed else ServerNotRespondingError
                 state = "are in ERROR" if failed else "are not online"
                 raise kind(f"{len(failed or missing)} of {num_wanted} replicas of table '{table}' {state} after {timeout_s:g} s: {shown}", table=table)
+
+    # --- replacing segments (docs/segment-lineage.md) ---------------------------------------------------------------
+
+    def start_replace_segments(
+        self,
+        table: str,
+        segments_from: Sequence[str],
+        segments_to: Sequence[str],
+        *,
+        table_type: str = "OFFLINE",
+        force_cleanup: bool = False,
+        custom_map: Mapping[str, str] | None = None,
+        entry_id: str | None = None,
+        timeout_s: float = 60.0,
+    ) -> str:
+        """Announce that `segments_to` will take the place of `segments_from`; returns the id of the lineage entry.
+
+        From now on what is uploaded under these names is hidden from queries. The id is chosen here (or given), so that the
+        call is the same when it is repeated: a lost answer starts nothing twice.
+        """
+        chosen = entry_id or str(uuid.uuid4())
+        document = {"segmentsFrom": list(segments_from), "segmentsTo": list(segments_to), "customMap": dict(custom_map or {})}
+        answer = self._replace_step(table, "start", document, timeout_s, type=table_type, forceCleanup=force_cleanup, segmentLineageEntryId=chosen)
+        return str(answer["segmentLineageEntryId"])
+
+    def end_replace_segments(
+        self,
+        table: str,
+        entry_id: str,
+        *,
+        table_type: str = "OFFLINE",
+        segments_to: Sequence[str] | None = None,
+        custom_map: Mapping[str, str] | None = None,
+        cleanup: bool = False,
+        timeout_s: float = UPLOAD_TIMEOUT_S,
+    ) -> dict[str, Any]:
+        """Switch queries to the new segments, all at once. Waits up to `timeout_s` until servers have loaded them all."""
+        document = {"segmentsTo": list(segments_to or ()), "customMap": dict(custom_map or {})}
+        return self._replace_step(table, "end", document, timeout_s, type=table_type, segmentLineageEntryId=entry_id, cleanup=cleanup)
+
+    def revert_replace_segments(
+        self,
+        table: str,
+        entry_id: str,
+        *,
+        table_type: str = "OFFLINE",
+        force_revert: bool = False,
+        custom_map: Mapping[str, str] | None = None,
+        timeout_s: float = 60.0,
+    ) -> dict[str, Any]:
+        """Switch queries back to the old segments; `force_revert` also gives up a replacement that is in progress."""
+        document = {"customMap": dict(custom_map or {})}
+        return self._replace_step(table, "revert", document, timeout_s, type=table_type, segmentLineageEntryId=entry_id, forceRevert=force_revert)
+
+    def list_lineage(self, table: str, *, table_type: str = "OFFLINE") -> dict[str, Any]:
+        """{"tableNameWithType", "lineageEntries": {id: {segmentsFrom, segmentsTo, state, timestamp}}}, oldest first; {} if nothing was ever replaced."""
+        answer = self._calls.call("GET", f"{self.url}/segments/{_quoted(table)}/lineage", params={"type": table_type})
+        return self._document(answer)
+
+    def _replace_step(self, table: str, step: str, document: Document, timeout_s: float, **params: str | bool) -> dict[str, Any]:
+        """A step of a replacement, repeated until it is done or the time is up: every step is the same when it is done twice."""
+        url = f"{self.url}/segments/{_quoted(table)}/{step}ReplaceSegments"
+        content = json.dumps(document).encode()
+        ends = time.monotonic() + timeout_s
+        while True:
+            left_s = max(ends - time.monotonic(), 1.0)
+            try:
+                return self._document(self._calls.call("POST", url, content=content, params=params, timeout_s=min(left_s, REPLACE_STEP_S)))
+            except PinotError as problem:
+                wait_s = POLL_MAX_S * random.uniform(0.5, 1.0)
+                if not problem.retriable or time.monotonic() + wait_s > ends:
+                    raise
+            time.sleep(wait_s)
 
     # --- calls -----------------------------------------------------------------------------------------------------
 

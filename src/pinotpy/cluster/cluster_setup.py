@@ -31,6 +31,7 @@ def create_cluster(store: ClusterStore, paths: ClusterPaths) -> None:
         paths.table_configs,
         paths.all_segments,
         paths.all_instance_partitions,
+        paths.segment_lineages,
     ]
     for folder in folders:
         _create(store, folder)

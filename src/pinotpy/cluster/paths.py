@@ -154,6 +154,13 @@ class ClusterPaths:
         return f"{self.all_instance_partitions}/{_part(name)}"
 
     @property
+    def segment_lineages(self) -> str:
+        return f"{self.property_store}/SEGMENT_LINEAGE"
+
+    def segment_lineage(self, table_name_with_type: str) -> str:
+        return f"{self.segment_lineages}/{_part(table_name_with_type)}"
+
+    @property
     def reload_jobs(self) -> str:
         return f"{self.property_store}/CONTROLLER_JOBS/RELOAD_SEGMENT"
 

@@ -22,7 +22,8 @@ class SegmentZkMetadata:
     """One segment as the cluster knows it. Times are ms since the epoch, None = unknown or never; sizes are bytes.
 
     `start_time_ms`/`end_time_ms` are inclusive bounds of the time column, `start_time_raw`/`end_time_raw` the same in the
-    column's own unit or format. `partition_metadata` is Pinot's `{"columnPartitionMap": …}`. `extra` keeps unknown fields.
+    column's own unit or format. `crypter` names what encrypted the archive, "" if nothing did. `partition_metadata` is Pinot's
+    `{"columnPartitionMap": …}`. `extra` keeps unknown fields.
     """
 
     segment_name: str
@@ -34,6 +35,7 @@ class SegmentZkMetadata:
     push_time_ms: int | None = None
     refresh_time_ms: int | None = None
     size_bytes: int | None = None
+    crypter: str = ""
     start_time_ms: int | None = None
     end_time_ms: int | None = None
     start_time_raw: str = ""
@@ -61,6 +63,7 @@ class SegmentZkMetadata:
             "segment.push.time": self.push_time_ms,
             "segment.refresh.time": self.refresh_time_ms,
             "segment.size.in.bytes": self.size_bytes,
+            "segment.crypter": self.crypter or None,
             "segment.start.time": self.start_time_ms,
             "segment.end.time": self.end_time_ms,
             "segment.start.time.raw": self.start_time_raw or None,
@@ -95,6 +98,7 @@ class SegmentZkMetadata:
             push_time_ms=_number(take("segment.push.time", f"segment.{kind}.push.time")),
             refresh_time_ms=_number(take("segment.refresh.time", f"segment.{kind}.refresh.time")),
             size_bytes=_number(take("segment.size.in.bytes")),
+            crypter=take("segment.crypter"),
             start_time_ms=_scaled(take("segment.start.time"), unit_ms),
             end_time_ms=_scaled(take("segment.end.time"), unit_ms),
             start_time_raw=take("segment.start.time.raw"),

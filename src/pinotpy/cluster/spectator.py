@@ -13,20 +13,23 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from pinotpy.clock import Clock, SystemClock
+from pinotpy.cluster.lineage_reader import LineageReader
 from pinotpy.cluster.paths import ClusterPaths
 from pinotpy.cluster.property_store import schema_from_record, table_config_from_record
 from pinotpy.cluster.reconcile_loop import ReconcileLoop
 from pinotpy.cluster.records import ZNRecord
+from pinotpy.cluster.segment_lineage import SegmentLineage
 from pinotpy.cluster.segment_metadata import SegmentZkMetadata
 from pinotpy.cluster.store import ClusterStore, SessionEvent, SessionState
 from pinotpy.cluster.views import ExternalView, IdealState, InstanceConfig, LiveInstance
 from pinotpy.cluster.watched_cache import WatchedCache
-from pinotpy.errors import PinotError
+from pinotpy.errors import ConnectionLostError, PinotError
 
 logger = logging.getLogger(__name__)
 
 PERIOD_S = 1.0
 FULL_PERIOD_S = 60.0
+LINEAGE_ATTEMPTS_MAX = 5
 
 T = TypeVar("T")
 Changed = Callable[["ClusterView"], None]
@@ -36,8 +39,8 @@ Changed = Callable[["ClusterView"], None]
 class ClusterView:
     """One state of the cluster. Values of what did not change are the same objects as in the view before: compare with `is`.
 
-    `version` grows by one with each view. `segments` holds the records of every table's segments if the spectator was asked
-    for them. Keys are names with type for tables, schema names for schemas, instance ids for instances.
+    `version` grows by one with each view. `segments` holds the records of every table's segments, `lineages` what
+    replaces what among them, if the spectator was asked for them. Keys are names with type for tables, schema names for schemas, instance ids for instances.
     """
 
     version: int = 0
@@ -48,9 +51,10 @@ class ClusterView:
     table_configs: Mapping[str, dict[str, Any]] = field(default_factory=dict)
     schemas: Mapping[str, dict[str, Any]] = field(default_factory=dict)
     segments: Mapping[str, Mapping[str, SegmentZkMetadata]] = field(default_factory=dict)
+    lineages: Mapping[str, SegmentLineage] = field(default_factory=dict)
 
 
-_PARTS = ("external_views", "ideal_states", "live_instances", "instance_configs", "table_configs", "schemas", "segments")
+_PARTS = ("external_views", "ideal_states", "live_instances", "instance_configs", "table_configs", "schemas", "segments", "lineages")
 
 
 class Spectator:
@@ -73,6 +77,7 @@ class Spectator:
         self._cache = WatchedCache(store, self._loop.hint)
         self._view = ClusterView()
         self._typed: dict[str, tuple[object, Any]] = {}  # path → (record, its typed form)
+        self._lineages = LineageReader(self._cache, paths)
         self._segment_maps: dict[str, tuple[tuple[Any, ...], Mapping[str, SegmentZkMetadata]]] = {}
         self._confirmed_ns: int | None = None
 
@@ -119,6 +124,22 @@ class Spectator:
             self._on_change(self._view)
 
     def _read(self) -> dict[str, dict[str, Any]]:
+        """All parts. What replaces what (`lineages`) and what there is (`ideal_states`, `external_views`) are of one moment, for each
+        table: a lineage read before and after them is the same, and they are not older than it. Else queries could see old and
+        new segments together, or neither."""
+        if not self._with_segments:
+            return self._read_parts()
+        for _ in range(LINEAGE_ATTEMPTS_MAX):
+            lineages = self._lineages.read()
+            moved = _changed(lineages, self._view.lineages)
+            self._cache.invalidate(path for table in moved for path in (self._paths.ideal_state(table), self._paths.external_view(table)))
+            parts = self._read_parts()
+            touched = moved | _changed(parts["ideal_states"], self._view.ideal_states) | _changed(parts["external_views"], self._view.external_views)
+            if self._lineages.is_still(lineages, touched):
+                return parts | {"lineages": lineages}
+        raise ConnectionLostError("segment lineages keep changing while tables are read; reading again")
+
+    def _read_parts(self) -> dict[str, dict[str, Any]]:
         paths = self._paths
         typed: dict[str, tuple[object, Any]] = {}
         parts: dict[str, dict[str, Any]] = {
@@ -130,6 +151,7 @@ class Spectator:
             "table_configs": self._read_folder(paths.table_configs, table_config_from_record, typed),
             "schemas": self._read_folder(paths.schemas, schema_from_record, typed),
             "segments": self._read_segments(typed) if self._with_segments else {},
+            "lineages": {},
         }
         self._typed = typed
         return parts
@@ -184,6 +206,11 @@ class Spectator:
     def _on_session(self, event: SessionEvent) -> None:
         if event.state is SessionState.CONNECTED:
             self._loop.hint()
+
+
+def _changed(new: Mapping[str, Any], old: Mapping[str, Any]) -> set[str]:
+    """Keys whose values are other objects."""
+    return {key for key in new.keys() | old.keys() if new.get(key) is not old.get(key)}
 
 
 def _is_same(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from pinotpy.cluster.lineage import DEFAULT_AGES, Ages, LineageEvent
 from pinotpy.cluster.records import ZNRecord
 from pinotpy.cluster.segment_metadata import SegmentZkMetadata
 from pinotpy.cluster.store import ANY_VERSION
@@ -30,7 +31,8 @@ class DropTable:
 class AddSegments:
     """New segments with their replicas (instance → state): record and ideal state become visible together.
 
-    A segment that is there with an equal record is left alone, with another one AlreadyExistsError.
+    A segment that is there with an equal record is left alone, with another one AlreadyExistsError; so is one whose rows no query
+    would see, because another segment has taken its place.
     """
 
     segments: tuple[tuple[SegmentZkMetadata, Mapping[str, str]], ...]
@@ -38,14 +40,21 @@ class AddSegments:
 
 @dataclass(frozen=True, slots=True)
 class RemoveSegments:
-    """Segments leave ideal state and property store together; names that are not there are ignored."""
+    """Segments leave ideal state and property store together; names that are not there are ignored.
+
+    lineage_version: of the segment lineage that the removal was decided on; if it is another one now, StaleVersionError.
+    """
 
     names: tuple[str, ...]
+    lineage_version: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ReplaceSegment:
-    """A refresh: the record of an existing segment is replaced (NotFoundError if there is none), if it has `version`."""
+    """A refresh: the record of an existing segment is replaced (NotFoundError if there is none), if it has `version`.
+
+    Refused with AlreadyExistsError, as in AddSegments, when no query would see its rows.
+    """
 
     metadata: SegmentZkMetadata
     version: int = ANY_VERSION
@@ -81,4 +90,15 @@ class SetBrokers:
     brokers: tuple[str, ...]
 
 
-TableChange = CreateTable | DropTable | AddSegments | RemoveSegments | ReplaceSegment | AssignSegments | SetTableEnabled | ReplaceConfig | SetBrokers
+@dataclass(frozen=True, slots=True)
+class ChangeLineage:
+    """A step of a replacement of segments, decided by `cluster.lineage.decide` on lineage and segments as they are when it is written."""
+
+    event: LineageEvent
+    now_ms: int
+    ages: Ages = DEFAULT_AGES
+
+
+TableChange = (
+    CreateTable | DropTable | AddSegments | RemoveSegments | ReplaceSegment | AssignSegments | SetTableEnabled | ReplaceConfig | SetBrokers | ChangeLineage
+)

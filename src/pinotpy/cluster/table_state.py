@@ -11,9 +11,9 @@ import logging
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from pinotpy.cluster.buckets import StoredRecord, WritePlan, in_multis, plan_delete, plan_write, read_record
+from pinotpy.cluster.lineage_writes import change_lineage, lineage_drop, refuse_hidden
 from pinotpy.cluster.paths import BROKER_RESOURCE, ClusterPaths
 from pinotpy.cluster.segment_metadata import SegmentZkMetadata
 from pinotpy.cluster.state_model import BROKER_STATE_MODEL, SEGMENT_STATE_MODEL
@@ -21,6 +21,7 @@ from pinotpy.cluster.store import ANY_VERSION, Check, ClusterStore, Create, Dele
 from pinotpy.cluster.table_changes import (
     AddSegments,
     AssignSegments,
+    ChangeLineage,
     CreateTable,
     DropTable,
     RemoveSegments,
@@ -30,6 +31,7 @@ from pinotpy.cluster.table_changes import (
     SetTableEnabled,
     TableChange,
 )
+from pinotpy.cluster.table_reading import Decision, Reading
 from pinotpy.cluster.views import ONLINE, IdealState, PartitionStates, new_ideal_state
 from pinotpy.errors import (
     AlreadyExistsError,
@@ -50,14 +52,6 @@ PAUSE_S_MAX = 0.05
 SEGMENTS_PER_MULTI = 200
 
 Pause = Callable[[float], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """What one reading led to; `rest` is what remains of the change when it is larger than one multi."""
-
-    plan: WritePlan | None
-    rest: TableChange | None = None
 
 
 def apply(
@@ -82,7 +76,7 @@ def _apply_once(store: ClusterStore, paths: ClusterPaths, table: str, change: Ta
     may_have_happened = False
     for attempt in range(1, ATTEMPTS_MAX + 1):
         try:
-            decision = _decide(_Reading(store, paths, table), change, may_have_happened)
+            decision = _decide(Reading(store, paths, table), change, may_have_happened)
             if decision.plan is not None:
                 _write(store, decision.plan, fences)
             return decision.rest
@@ -124,31 +118,7 @@ def _raise_if_fenced(store: ClusterStore, fences: Sequence[Check]) -> None:
             raise NotLeaderError(f"this controller's epoch at '{fence.path}' has passed; another one leads", path=fence.path)
 
 
-class _Reading:
-    """One reading of what a decision needs, from the store, on demand."""
-
-    def __init__(self, store: ClusterStore, paths: ClusterPaths, table: str) -> None:
-        self.store, self.paths, self.table = store, paths, table
-
-    def node(self, path: str) -> tuple[bytes, int] | None:
-        try:
-            data, stat = self.store.get(path)
-        except NoNodeError:
-            return None
-        return data, stat.version
-
-    def ideal_state(self) -> StoredRecord:
-        stored = read_record(self.store, self.paths.ideal_state(self.table))
-        if stored is None:
-            raise TableNotFoundError(f"table '{self.table}' does not exist", table=self.table)
-        return stored
-
-    def existing_segments(self, names: Sequence[str]) -> dict[str, bytes]:
-        found = self.store.get_many([self.paths.segment(self.table, name) for name in names])
-        return {name: each[0] for name, each in zip(names, found, strict=True) if each is not None}
-
-
-def _decide(reading: _Reading, change: TableChange, may_have_happened: bool) -> Decision:
+def _decide(reading: Reading, change: TableChange, may_have_happened: bool) -> Decision:
     match change:
         case CreateTable():
             return _create_table(reading, change, may_have_happened)
@@ -156,8 +126,8 @@ def _decide(reading: _Reading, change: TableChange, may_have_happened: bool) -> 
             return _drop_table(reading, may_have_happened)
         case AddSegments(segments):
             return _add_segments(reading, segments)
-        case RemoveSegments(names):
-            return _remove_segments(reading, names)
+        case RemoveSegments():
+            return _remove_segments(reading, change)
         case ReplaceSegment():
             return _replace_segment(reading, change)
         case AssignSegments(replicas):
@@ -169,9 +139,11 @@ def _decide(reading: _Reading, change: TableChange, may_have_happened: bool) -> 
         case SetBrokers(brokers):
             reading.ideal_state()
             return Decision(_brokers_plan(reading, brokers))
+        case ChangeLineage():
+            return change_lineage(reading, change)
 
 
-def _create_table(reading: _Reading, change: CreateTable, may_have_happened: bool) -> Decision:
+def _create_table(reading: Reading, change: CreateTable, may_have_happened: bool) -> Decision:
     paths, table = reading.paths, reading.table
     config_data = change.config.to_bytes()
     existing = reading.node(paths.table_config(table))
@@ -187,10 +159,11 @@ def _create_table(reading: _Reading, change: CreateTable, may_have_happened: boo
     ops += plan_write(paths.ideal_state(table), None, change.ideal_state.to_record()).commit
     if reading.node(paths.segments(table)) is None:
         ops.append(Create(paths.segments(table)))
+    ops += lineage_drop(reading)  # an earlier table's
     return Decision(WritePlan([*ops, *_brokers_plan(reading, change.brokers).commit]))
 
 
-def _drop_table(reading: _Reading, may_have_happened: bool) -> Decision:
+def _drop_table(reading: Reading, may_have_happened: bool) -> Decision:
     """Config last: while it is there the deletion can be repeated."""
     paths, table, store = reading.paths, reading.table, reading.store
     ops: list[Op] = _brokers_plan(reading, None).commit
@@ -214,15 +187,17 @@ def _drop_table(reading: _Reading, may_have_happened: bool) -> Decision:
         ops.append(Delete(paths.segments(table)))
     if config is not None:
         ops.append(Delete(paths.table_config(table), config[1]))
+    ops += lineage_drop(reading)
     return Decision(WritePlan(ops))
 
 
-def _add_segments(reading: _Reading, segments: Sequence[tuple[SegmentZkMetadata, Mapping[str, str]]]) -> Decision:
+def _add_segments(reading: Reading, segments: Sequence[tuple[SegmentZkMetadata, Mapping[str, str]]]) -> Decision:
     paths, table = reading.paths, reading.table
     now, later = segments[:SEGMENTS_PER_MULTI], segments[SEGMENTS_PER_MULTI:]
     stored = reading.ideal_state()
     old = IdealState.from_record(stored.record)
     records = {metadata.segment_name: metadata.to_record().to_bytes() for metadata, _ in now}
+    refuse_hidden(reading, records)
     existing = reading.existing_segments(list(records))
     for name, data in existing.items():
         if data != records[name]:
@@ -234,19 +209,22 @@ def _add_segments(reading: _Reading, segments: Sequence[tuple[SegmentZkMetadata,
     return Decision(WritePlan(ops, plan.prepare, plan.cleanup) if ops else None, AddSegments(tuple(later)) if later else None)
 
 
-def _remove_segments(reading: _Reading, names: Sequence[str]) -> Decision:
-    paths, table = reading.paths, reading.table
-    now, later = names[:SEGMENTS_PER_MULTI], names[SEGMENTS_PER_MULTI:]
+def _remove_segments(reading: Reading, change: RemoveSegments) -> Decision:
+    paths, table, version = reading.paths, reading.table, change.lineage_version
+    now, later = change.names[:SEGMENTS_PER_MULTI], change.names[SEGMENTS_PER_MULTI:]
     stored = reading.ideal_state()
     removed = set(now)
     old = IdealState.from_record(stored.record)
     plan = _ideal_state_plan(reading, stored, old.with_partitions({name: states for name, states in old.partitions.items() if name not in removed}))
     existing = reading.existing_segments(list(dict.fromkeys(now)))
     ops: list[Op] = [*plan.commit, *(Delete(paths.segment(table, name)) for name in existing)]
-    return Decision(WritePlan(ops, plan.prepare, plan.cleanup) if ops else None, RemoveSegments(tuple(later)) if later else None)
+    if ops and version is not None:
+        _check_expected(paths.segment_lineage(table), reading.lineage()[1] or 0, version)
+        ops.append(Check(paths.segment_lineage(table), version))
+    return Decision(WritePlan(ops, plan.prepare, plan.cleanup) if ops else None, RemoveSegments(tuple(later), version) if later else None)
 
 
-def _replace_segment(reading: _Reading, change: ReplaceSegment) -> Decision:
+def _replace_segment(reading: Reading, change: ReplaceSegment) -> Decision:
     name = change.metadata.segment_name
     path = reading.paths.segment(reading.table, name)
     existing = reading.node(path)
@@ -255,11 +233,12 @@ def _replace_segment(reading: _Reading, change: ReplaceSegment) -> Decision:
     data = change.metadata.to_record().to_bytes()
     if existing[0] == data:
         return Decision(None)
+    refuse_hidden(reading, [name])
     _check_expected(path, existing[1], change.version)
     return Decision(WritePlan([SetData(path, data, existing[1])]))
 
 
-def _replace_config(reading: _Reading, change: ReplaceConfig) -> Decision:
+def _replace_config(reading: Reading, change: ReplaceConfig) -> Decision:
     path = reading.paths.table_config(reading.table)
     existing = reading.node(path)
     if existing is None:
@@ -289,17 +268,17 @@ def _assigned(table: str, old: IdealState, replicas: Mapping[str, Mapping[str, s
     return old.with_partitions({**old.partitions, **{name: dict(states) for name, states in replicas.items()}})
 
 
-def _change_ideal_state(reading: _Reading, change: Callable[[IdealState], IdealState]) -> WritePlan | None:
+def _change_ideal_state(reading: Reading, change: Callable[[IdealState], IdealState]) -> WritePlan | None:
     stored = reading.ideal_state()
     plan = _ideal_state_plan(reading, stored, change(IdealState.from_record(stored.record)))
     return plan if plan.commit else None
 
 
-def _ideal_state_plan(reading: _Reading, stored: StoredRecord, new: IdealState) -> WritePlan:
+def _ideal_state_plan(reading: Reading, stored: StoredRecord, new: IdealState) -> WritePlan:
     return plan_write(reading.paths.ideal_state(reading.table), stored, new.to_record())
 
 
-def _brokers_plan(reading: _Reading, brokers: Sequence[str] | None) -> WritePlan:
+def _brokers_plan(reading: Reading, brokers: Sequence[str] | None) -> WritePlan:
     """The change of brokerResource's ideal state; None removes the table."""
     path = reading.paths.ideal_state(BROKER_RESOURCE)
     stored = read_record(reading.store, path)

@@ -8,7 +8,7 @@ reconcile: watches are hints). Unchanged content keeps its decoded object, so th
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -53,6 +53,16 @@ class WatchedCache:
     def invalidate_children(self, path: str) -> None:
         if path in self._children:
             self._dirty_children.add(path)
+
+    def invalidate(self, paths: Iterable[str]) -> None:
+        """Read these nodes anew, with the buckets that they have: their hints may be on the way still."""
+        for path in paths:
+            entry = self._data.get(path)
+            if entry is None:
+                continue
+            self._dirty_data.add(path)
+            if isinstance(entry.value, ZNRecord):
+                self._dirty_data.update(where for where in layout_of(entry.value).bucket_paths(path) if where in self._data)
 
     def end_pass(self) -> None:
         """Forget what has not been asked for in a long time."""

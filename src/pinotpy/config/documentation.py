@@ -35,10 +35,11 @@ _HIDDEN: Final = {(FieldSpec, "field_type")}
 
 def document() -> str:
     """The whole page as Markdown."""
-    return "\n".join([_HEAD, *_models("Schema", Schema), *_models("Table config", TableConfig), *_settings()]) + "\n"
+    return "\n".join([_HEAD, *model_tables("Schema", Schema), *model_tables("Table config", TableConfig), *_settings()]) + "\n"
 
 
-def _models(title: str, root: type[BaseModel]) -> Iterator[str]:
+def model_tables(title: str, root: type[BaseModel]) -> Iterator[str]:
+    """A section with a table of keys for a model and for each model within."""
     yield f"## {title}\n"
     pending: list[type[BaseModel]] = [root]
     seen: set[type[BaseModel]] = set()

@@ -80,6 +80,12 @@ class SegmentsConfig(Document):
     crypter_class_name: Text | None = Field(None, description="Encryption of segments in the deep store.")
     peer_segment_download_scheme: Text | None = Field(None, description="http or https: download from a peer when the deep store fails.")
     deleted_segments_retention_period: Text | None = Field(None, description="How long deleted segments are kept, e.g. 7d.")
+    replaced_segments_retention_period: Text | None = Field(
+        None, description="How long replaced segments are kept, so that the replacement can be reverted, e.g. 4h; default 1d."
+    )
+    lineage_entry_cleanup_retention_period: Text | None = Field(
+        None, description="After how long a replacement in progress is given up, and one given up is forgotten, e.g. 2d; default 1d."
+    )
 
     @property
     def is_append(self) -> bool:

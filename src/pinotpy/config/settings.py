@@ -6,18 +6,23 @@ Order: default < config file (`--config-file`) < environment (`PINOTPY_BROKER_PO
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import Annotated, ClassVar, Self
 
-from pydantic import model_validator
+from pydantic import BeforeValidator, model_validator
 
 from pinotpy.config.document import Number, WholeNumber
-from pinotpy.config.settings_loading import Flag, Names, Settings, Size, load_settings, setting
+from pinotpy.config.settings_loading import Flag, Names, Settings, Size, Texts, load_settings, setting, settings_below
 from pinotpy.names import DEFAULT_CLUSTER
 
 __all__ = ["BrokerSettings", "ControllerSettings", "ProcessSettings", "ServerSettings", "load_settings"]
 
 MIB = 1 << 20
+Location = Annotated[str, BeforeValidator(lambda value: str(value) if isinstance(value, Path) else value)]  # a path or a URI
 GIB = 1 << 30
+STORAGE_FACTORY = "File systems by scheme: class.<scheme>, <scheme>.region, <scheme>.endpoint … (docs/file-systems.md)."
+SEGMENT_FETCHER = "Segment fetchers by protocol: <protocol>.retry.count, <protocol>.retry.wait.ms, <protocol>.class … (docs/file-systems.md)."
+URIS_ALLOWED = "Addresses that segments may be fetched from, as URIs such as s3://bucket/, and networks that web addresses may lead to; by commas."
+CRYPTER = "Crypters by name: class.<name>, <name>.<key> (docs/file-systems.md)."
 LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "::1")
 
 
@@ -79,9 +84,21 @@ class ControllerSettings(ProcessSettings):
 
     host: str = setting("127.0.0.1", "controller.host", "pinotpy.host", about="Address that the controller listens on.", min_length=1)
     port: WholeNumber = setting(9000, "controller.port", about="REST port; 0 picks a free one.", ge=0, le=65535)
-    data_dir: Path = setting(
-        Path("pinotpy-data/controller"), "controller.data.dir", about="Folder of the deep store, deleted segments and uploads in progress."
+    data_dir: Location = setting(
+        "pinotpy-data/controller",
+        "controller.data.dir",
+        about="Deep store and deleted segments: a folder, or a URI of s3:, gs:, abfs:, hdfs:, webhdfs: or an operator's file system.",
+        min_length=1,
     )
+    local_temp_dir: Path | None = setting(
+        None,
+        "controller.local.temp.dir",
+        about="Folder of uploads in progress, of this controller alone; default: in the data folder, or pinotpy-data/controller where that is a URI.",
+    )
+    storage_factory: Texts = settings_below("pinot.controller.storage.factory", "pinotpy.storage.factory", about=STORAGE_FACTORY)
+    segment_fetcher: Texts = settings_below("pinot.controller.segment.fetcher", "pinotpy.segment.fetcher.protocol", about=SEGMENT_FETCHER)
+    segment_uris_allowed: Names = setting((), "pinotpy.segment.fetcher.allowedUris", "controller.segment.upload.uri.allowlist", about=URIS_ALLOWED)
+    crypter: Texts = settings_below("pinot.controller.crypter", "pinotpy.crypter", about=CRYPTER)
     upload_bytes_max: Size = setting(10 * GIB, "controller.segment.upload.maxSizeBytes", about="Longest segment upload.", unit="bytes", ge=1_024)
     upload_timeout_ms: WholeNumber = setting(600_000, "controller.segment.upload.timeoutInMillis", about="Longest upload.", unit="ms", ge=1_000)
     uploads_max: WholeNumber = setting(8, "controller.segment.upload.maxConcurrent", about="Uploads that run at once.", ge=1, le=1_000)
@@ -91,6 +108,9 @@ class ControllerSettings(ProcessSettings):
     )
     deleted_segments_retention_days: WholeNumber = setting(
         7, "controller.deleted.segments.retentionInDays", about="How long files of deleted segments are kept; 0 deletes at once.", unit="days", ge=0, le=36_500
+    )
+    replace_wait_ms: WholeNumber = setting(
+        20_000, "controller.segment.replace.waitMs", about="Longest wait of a step of a replacement for segments to be served.", unit="ms", ge=0, le=25_000
     )
     threads: WholeNumber = setting(32, "controller.threads", about="Threads for requests that touch ZooKeeper or files.", ge=1, le=256)
     reconcile_interval_ms: WholeNumber = setting(
@@ -191,6 +211,10 @@ class ServerSettings(ProcessSettings):
         600_000, "pinot.server.segment.download.timeoutMs", about="Longest download from one controller.", unit="ms", ge=1_000
     )
     download_retries_max: WholeNumber = setting(8, "pinot.server.segment.fetcher.http.retry.count", about="Further tries of a failed download.", ge=0, le=100)
+    storage_factory: Texts = settings_below("pinot.server.storage.factory", "pinotpy.storage.factory", about=STORAGE_FACTORY)
+    segment_fetcher: Texts = settings_below("pinot.server.segment.fetcher", "pinotpy.segment.fetcher.protocol", about=SEGMENT_FETCHER)
+    segment_uris_allowed: Names = setting((), "pinotpy.segment.fetcher.allowedUris", "pinot.server.segment.fetcher.allowed.uris", about=URIS_ALLOWED)
+    crypter: Texts = settings_below("pinot.server.crypter", "pinotpy.crypter", about=CRYPTER)
     archive_entries_max: WholeNumber = setting(1_000, "pinot.server.segment.archive.maxEntries", about="Files in a downloaded segment.", ge=1)
     archive_unpacked_bytes_max: Size = setting(
         40 * GIB, "pinot.server.segment.archive.maxUnpackedBytes", about="Unpacked size of a segment.", unit="bytes", ge=1_024

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeVar
@@ -18,6 +19,8 @@ from pinotpy.errors import Fault, InvalidConfigError
 ENVIRONMENT_PREFIX = "PINOTPY_"
 CONFIG_FILE_BYTES_MAX = 1 << 20
 MASK = "*****"
+# Of keys below a prefix: what may be shown are the others, such as region or endpoint.
+_SECRET_KEY = re.compile(r"key|secret|token|password|credential|authorization|sas|connectionstring", re.IGNORECASE)
 
 
 def _size(value: Any) -> Any:
@@ -34,8 +37,17 @@ def _names(value: Any) -> Any:
     return value
 
 
+def _texts(value: Any) -> Any:
+    if isinstance(value, str):
+        value = parse_json(value, "the variable") if value.strip() else {}
+    if not isinstance(value, dict):
+        raise ValueError("an object of keys and texts")
+    return {str(key): str(text).lower() if isinstance(text, bool) else str(text) for key, text in value.items()}
+
+
 Size = Annotated[WholeNumber, BeforeValidator(_size)]
 Names = Annotated[tuple[str, ...], BeforeValidator(_names)]  # a list in JSON, by commas in text
+Texts = Annotated[dict[str, str], BeforeValidator(_texts)]  # keys below a prefix
 Flag = Truth
 
 
@@ -50,6 +62,14 @@ def setting(default: Any, *keys: str, about: str, unit: str = "", secret: bool =
         bounds: ge, le, gt, lt, min_length.
     """
     return Field(default, description=about, json_schema_extra={"keys": list(keys), "unit": unit, "secret": secret}, **bounds)
+
+
+def settings_below(*prefixes: str, about: str) -> Any:
+    """A field that takes every key below its prefixes, `<prefix>.<rest>`, as rest → text; an environment variable has a JSON object.
+
+    Values are masked where they are shown, but for keys that can hold no secret.
+    """
+    return Field(default_factory=dict, description=about, json_schema_extra={"keys": [f"{prefix}.*" for prefix in prefixes], "unit": "", "secret": True})
 
 
 class Settings(BaseModel):
@@ -76,6 +96,10 @@ class Settings(BaseModel):
         shown: dict[str, Any] = {}
         for name, field in type(self).model_fields.items():
             value = getattr(self, name)
+            if isinstance(value, dict):
+                prefix = dotted_key(name, field).removesuffix("*")
+                shown |= {prefix + key: MASK if masked and _SECRET_KEY.search(key) else text for key, text in value.items()}
+                continue
             if masked and value is not None and setting_extra(field)["secret"]:
                 value = MASK
             shown[dotted_key(name, field)] = str(value) if isinstance(value, Path) else value
@@ -175,10 +199,17 @@ def _take_file(cls: type[Settings], found: dict[str, Any], where: str, values: d
     field_by_key: dict[str, str] = {}
     for name, field in cls.model_fields.items():
         field_by_key.update(dict.fromkeys([*setting_extra(field)["keys"], name], name))
+    prefixes = {key.removesuffix("*"): name for key, name in field_by_key.items() if key.endswith(".*")}
     faults = []
+    below: dict[str, dict[str, str]] = {}
     for key, value in found.items():
         target = field_by_key.get(key)
-        if target is None:
+        prefix = next((prefix for prefix in prefixes if key.startswith(prefix)), None)
+        if target is None and prefix is not None:
+            texts, rest = below.setdefault(prefixes[prefix], {}), key.removeprefix(prefix)
+            if texts.setdefault(rest, value) != value:
+                faults.append(Fault(f"{key} ({where})", "another value than of the same key elsewhere", "one of both keys"))
+        elif target is None:
             unknown.append(key)
         elif target in values and values[target][0] != value:
             faults.append(Fault(f"{key} ({where})", "another value than " + values[target][2], "one of both keys"))
@@ -186,6 +217,8 @@ def _take_file(cls: type[Settings], found: dict[str, Any], where: str, values: d
             values[target] = (value, "config file", f"{key} ({where})")
     if faults:
         raise InvalidConfigError(f"settings of the {cls.role} are not valid:", tuple(faults))
+    for name, texts in below.items():
+        values[name] = (texts, "config file", f"{setting_extra(cls.model_fields[name])['keys'][0]} ({where})")
 
 
 def _take_environment(cls: type[Settings], environment: Mapping[str, str], values: dict[str, tuple[Any, str, str]], unknown: list[str]) -> None:

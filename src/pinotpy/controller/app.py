@@ -10,6 +10,7 @@ from pinotpy.controller.api.brokers import broker_routes
 from pinotpy.controller.api.cluster import cluster_routes
 from pinotpy.controller.api.console import console_routes
 from pinotpy.controller.api.instances import instance_routes
+from pinotpy.controller.api.lineage import lineage_routes
 from pinotpy.controller.api.old_forms import old_routes
 from pinotpy.controller.api.queries import query_routes
 from pinotpy.controller.api.reloads import reload_routes
@@ -33,6 +34,7 @@ def controller_routes(controller: Controller, scheduler: PeriodicScheduler) -> I
         table_routes(controller),
         upload_routes(controller),
         reload_routes(controller),  # before the segments', whose names of segments would take `needReload` for one
+        lineage_routes(controller),  # before the segments', too
         segment_routes(controller),
         old_routes(controller),
         instance_routes(controller),

@@ -11,13 +11,16 @@ from dataclasses import dataclass
 
 from pinotpy.cluster import table_state
 from pinotpy.cluster.buckets import read_record
+from pinotpy.cluster.lineage import DEFAULT_AGES, Ages, LineageEvent
 from pinotpy.cluster.paths import BROKER_RESOURCE, ClusterPaths
 from pinotpy.cluster.property_store import PropertyStore, table_config_record
 from pinotpy.cluster.records import ZNRecord
+from pinotpy.cluster.segment_lineage import SegmentLineage, lineage_from_bytes
 from pinotpy.cluster.segment_metadata import SegmentZkMetadata
 from pinotpy.cluster.store import Check, ClusterStore
 from pinotpy.cluster.table_changes import (
     AddSegments,
+    ChangeLineage,
     CreateTable,
     DropTable,
     RemoveSegments,
@@ -55,6 +58,14 @@ class StoredSegment:
     """A segment's record with the version to replace it by."""
 
     segment: SegmentZkMetadata
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredLineage:
+    """A table's segment lineage with the version that decisions on it are bound to."""
+
+    lineage: SegmentLineage
     version: int
 
 
@@ -200,9 +211,29 @@ class Catalog:
         """Raises NotFoundError, StaleVersionError."""
         self._apply(segment.table_name_with_type, ReplaceSegment(segment, version))
 
-    def remove_segments(self, table: str, names: Sequence[str]) -> None:
-        """Out of ideal state and records; names that do not exist are passed over."""
-        self._apply(table, RemoveSegments(tuple(names)))
+    def remove_segments(self, table: str, names: Sequence[str], *, lineage_version: int | None = None) -> None:
+        """Out of ideal state and records; names that do not exist are passed over. StaleVersionError: the lineage is another one by now."""
+        self._apply(table, RemoveSegments(tuple(names), lineage_version))
+
+    # What replaces what
+
+    def lineage(self, table: str) -> StoredLineage | None:
+        """Which segments replace which others; None = none ever did."""
+        path = self.paths.segment_lineage(table)
+        try:
+            data, stat = self.store.get(path)
+        except NoNodeError:
+            return None
+        return StoredLineage(lineage_from_bytes(data, path), stat.version)
+
+    def hidden_segments(self, table: str) -> frozenset[str]:
+        """Segments of the ideal state that no query sees, as others stand for them."""
+        found = self.lineage(table)
+        return found.lineage.hidden if found is not None else frozenset()
+
+    def change_lineage(self, table: str, event: LineageEvent, now_ms: int, ages: Ages = DEFAULT_AGES) -> None:
+        """A step of a replacement. Raises what `cluster.lineage.decide` raises, TableNotFoundError."""
+        self._apply(table, ChangeLineage(event, now_ms, ages))
 
     # Instances
 

@@ -19,6 +19,8 @@ from pinotpy.service.metrics import Metrics
 if TYPE_CHECKING:
     from pinotpy.controller.registration import UploadConditions
     from pinotpy.controller.segment_files import SegmentFiles
+    from pinotpy.fs.crypters import Crypters
+    from pinotpy.fs.fetchers import SegmentFetchers
 
 DAY_MS = 86_400_000
 
@@ -36,6 +38,8 @@ class Controller:
     """One controller. All parts may be used from any thread, `async_peers` only from the server's event loop.
 
     Attributes:
+        fetchers: bring archives from addresses that uploads and records name, if the operator allows them.
+        crypters: encrypt archives before they are stored.
         peers, async_peers: HTTP clients to other daemons; `peers` shows the cluster token, `async_peers` does not, as it
             passes on what users send.
         is_leader, leader: whether this controller leads; the instance id of the one that does, or None.
@@ -46,6 +50,8 @@ class Controller:
     settings: ControllerSettings
     catalog: Catalog
     files: SegmentFiles
+    fetchers: SegmentFetchers
+    crypters: Crypters
     scratch_dir: Path
     clock: Clock
     metrics: Metrics

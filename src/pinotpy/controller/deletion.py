@@ -12,16 +12,20 @@ from pinotpy.names import check_segment_name
 LOG = logging.getLogger(__name__)
 
 
-def delete_segments(controller: Controller, table: str, names: Sequence[str], *, retention_ms: int | None = None) -> int:
+def delete_segments(controller: Controller, table: str, names: Sequence[str], *, retention_ms: int | None = None, lineage_version: int | None = None) -> int:
     """Delete segments of a table; names that do not exist are passed over. Returns how many existed.
+
+    Args:
+        lineage_version: of the segment lineage by which nobody sees them any more.
 
     Raises:
         TableNotFoundError: there is no such table.
+        StaleVersionError: the lineage changed meanwhile; nothing, or a part, is deleted.
     """
     catalog = controller.catalog
     wanted = [name for name in dict.fromkeys(names) if can_exist(name)]
     existing = set(catalog.recorded_segment_names(table)) | set(catalog.segment_names(table))
-    catalog.remove_segments(table, wanted)
+    catalog.remove_segments(table, wanted, lineage_version=lineage_version)
     doomed = [name for name in wanted if name in existing]
     for name in doomed:
         delete_segment_files(controller, table, name, retention_ms=retention_ms)

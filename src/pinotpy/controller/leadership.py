@@ -16,7 +16,7 @@ from pinotpy.cluster.paths import ClusterPaths
 from pinotpy.cluster.segment_metadata import SegmentZkMetadata
 from pinotpy.cluster.store import ClusterStore
 from pinotpy.controller.api.uploads import registration_body, replaced_from_answer
-from pinotpy.controller.registration import UploadConditions
+from pinotpy.controller.registration import NothingToRefreshError, UploadConditions
 from pinotpy.errors import (
     AccessDeniedError,
     AlreadyExistsError,
@@ -40,6 +40,7 @@ ERRORS: dict[int, type[PinotError]] = {
     403: AccessDeniedError,
     404: NotFoundError,
     409: AlreadyExistsError,
+    410: NothingToRefreshError,
     412: PreconditionFailedError,
     429: QuotaExceededError,
 }

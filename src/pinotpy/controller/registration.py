@@ -12,6 +12,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from pinotpy.cluster.segment_lineage import LineageState
 from pinotpy.cluster.segment_metadata import SegmentZkMetadata
 from pinotpy.config.segments_config import AssignmentStrategy
 from pinotpy.config.table import TableConfig
@@ -33,11 +34,20 @@ _assigning = threading.Lock()
 
 @dataclass(frozen=True, slots=True)
 class UploadConditions:
-    """Under which conditions a segment may come in. `seen_version`: of its record when the upload began, None = there was none."""
+    """Under which conditions a segment may come in. `seen_version`: of its record when the upload began, None = there was none.
+    `refresh_only`: refuse a new one."""
 
     allow_refresh: bool = True
     if_match: str | None = None
     seen_version: int | None = None
+    refresh_only: bool = False
+
+
+class NothingToRefreshError(UserError):
+    """An upload with REFRESH_ONLY of a segment that does not exist. 410, as Pinot."""
+
+    code = 410
+    http_status = 410
 
 
 def check_conditions(segment: SegmentZkMetadata, stored: StoredSegment | None, conditions: UploadConditions) -> None:
@@ -46,6 +56,7 @@ def check_conditions(segment: SegmentZkMetadata, stored: StoredSegment | None, c
     Raises:
         PreconditionFailedError: IF-MATCH names another CRC than the existing segment's.
         AlreadyExistsError: it exists and may not be refreshed, or another upload of it went through meanwhile.
+        NothingToRefreshError: it does not exist, and only a refresh was asked for.
     """
     name, table, if_match = segment.segment_name, segment.table_name_with_type, conditions.if_match
     existing = stored.segment if stored is not None else None
@@ -54,6 +65,8 @@ def check_conditions(segment: SegmentZkMetadata, stored: StoredSegment | None, c
         raise PreconditionFailedError(f"For segment: {name} of table: {table}, expected CRC: {if_match[:40]} {found}", segment=name, table=table)
     if existing is not None and not conditions.allow_refresh:
         raise AlreadyExistsError(f"Segment: {name} already exists in table: {table}. Refresh not permitted.", segment=name, table=table)
+    if existing is None and conditions.refresh_only:
+        raise NothingToRefreshError(f"Cannot refresh non-existing segment: {name} for table: {table}", segment=name, table=table)
     version = stored.version if stored is not None else None
     if version != conditions.seen_version and (existing is None or existing.crc != segment.crc):
         raise AlreadyExistsError(
@@ -77,13 +90,16 @@ def register_segment(controller: Controller, segment: SegmentZkMetadata, conditi
         raise TableNotFoundError(f"Failed to find table: {table}", table=table)
     stored = catalog.segment(table, name)
     check_conditions(segment, stored, conditions)
+    replaced = stored.segment if stored is not None else None
+    if replaced is not None and replaced.crc != segment.crc and _took_out_arriving(controller, table, name):
+        stored = None
     if stored is None:
         _wait_until_dropped(controller, table, name)
         with _assigning:
             servers = choose_servers(controller, found.config, catalog.ideal_state(table) or {}, segment)
             catalog.add_segment(segment, servers)
         LOG.info("segment added table=%s segment=%s crc=%d docs=%d servers=%s", table, name, segment.crc, segment.total_docs, ",".join(servers))
-        return None
+        return replaced
     _refresh(controller, segment, stored)
     return stored.segment
 
@@ -117,6 +133,23 @@ def _refresh(controller: Controller, segment: SegmentZkMetadata, stored: StoredS
     LOG.info("segment refreshed table=%s segment=%s from_crc=%d to_crc=%d", table, name, old.crc, segment.crc)
     if old.crc != segment.crc:
         send_refresh(controller, table, name)
+
+
+def _took_out_arriving(controller: Controller, table: str, name: str) -> bool:
+    """Take a segment out whose content changes while a replacement brings it: it comes in as a new one then.
+
+    A refresh would stay ONLINE with its old content until servers have the new one, and the replacement could be ended meanwhile.
+    No query sees the segment, so that none misses it.
+    """
+    found = controller.catalog.lineage(table)
+    entry = found.lineage.entry_hiding(name) if found is not None else None
+    if found is None or entry is None or entry[1].state is not LineageState.IN_PROGRESS:
+        return False
+    try:
+        controller.catalog.remove_segments(table, [name], lineage_version=found.version)
+    except StaleVersionError as error:
+        raise AlreadyExistsError(f"a replacement of segments of table '{table}' went on at the same time: look at it and upload '{name}' again") from error
+    return True
 
 
 def _wait_until_dropped(controller: Controller, table: str, name: str) -> None:

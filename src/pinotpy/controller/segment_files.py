@@ -12,10 +12,11 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
+from pinotpy.cluster.segment_metadata import SegmentZkMetadata
 from pinotpy.controller.context import Identity
-from pinotpy.errors import DataError, NotFoundError, OutOfCapacityError
+from pinotpy.errors import DataError, NotFoundError, OutOfCapacityError, RemoteError
 from pinotpy.fs.deep_store import DeepStore, StoredFile
 from pinotpy.names import check_segment_name, check_table_name, raw_table_name
 
@@ -32,9 +33,20 @@ class SegmentFiles:
     store: DeepStore
     identity: Identity  # of this controller, for download URLs
 
-    def download_url(self, table: str, segment: str) -> str:
-        """Where servers fetch the archive: this controller's REST."""
+    def download_url(self, table: str, segment: str, crc: int) -> str:
+        """Where servers fetch the archive: the deep store, or this controller's REST where that is a folder of its own."""
+        return self.store.uri(_key(table, segment, crc)) or self.controller_url(table, segment)
+
+    def controller_url(self, table: str, segment: str) -> str:
+        """This controller's REST for the archive."""
         return f"{self.identity.url}/segments/{quote(raw_table_name(table), safe='')}/{quote(segment, safe='')}"
+
+    def keeps(self, segment: SegmentZkMetadata) -> bool:
+        """Whether a segment's archive lies in the deep store; if not, it stays where it was pushed from."""
+        parts = urlsplit(segment.download_url)
+        if parts.scheme in ("", "http", "https") and parts.path.startswith(f"/{LIVE}/") and not parts.query:
+            return True
+        return segment.download_url == self.store.uri(_key(segment.table_name_with_type, segment.segment_name, segment.crc))
 
     def put(self, table: str, segment: str, crc: int, archive: Path) -> StoredFile:
         """Store an archive, whole or not at all.
@@ -44,7 +56,7 @@ class SegmentFiles:
         """
         try:
             return self.store.put(_key(table, segment, crc), archive)
-        except DataError as error:
+        except (DataError, RemoteError) as error:
             raise OutOfCapacityError(f"the deep store cannot take segment '{segment}': {error.message}", table=table, segment=segment) from error
 
     def has(self, table: str, segment: str, crc: int) -> bool:

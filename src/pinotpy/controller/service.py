@@ -40,7 +40,12 @@ from pinotpy.controller.periodic.segment_status import SegmentStatusChecker
 from pinotpy.controller.registration import UploadConditions
 from pinotpy.controller.segment_files import SegmentFiles
 from pinotpy.errors import NotLeaderError
-from pinotpy.fs.local import LocalDeepStore
+from pinotpy.fs.crypters import Crypters
+from pinotpy.fs.fetchers import SegmentFetchers
+from pinotpy.fs.fetchers import settings_of as fetcher_settings
+from pinotpy.fs.file_systems import deep_store_for
+from pinotpy.fs.settings import FileSystemSettings
+from pinotpy.fs.uris import LOCAL_SCHEMES, local_path, scheme_of
 from pinotpy.names import instance_id
 from pinotpy.service.assembly import Equipment, run_assembled
 from pinotpy.service.daemon import Part
@@ -48,11 +53,25 @@ from pinotpy.service.http_server import HttpServer
 from pinotpy.service.joining import connect
 
 LOG = logging.getLogger(__name__)
+LOCAL_FOLDER = Path("pinotpy-data/controller")
 
 
 def run_controller(settings: ControllerSettings, ready_file: Path | None = None) -> int:
     """Run a controller in this process until it is told to stop; return the exit status."""
     return run_assembled(settings, ControllerParts, ready_file)
+
+
+def deep_store_uri(settings: ControllerSettings) -> str:
+    """Where archives live: below the data folder, or right below a URI of other storage."""
+    is_local = scheme_of(settings.data_dir) in LOCAL_SCHEMES
+    return str(local_path(settings.data_dir) / "store") if is_local else settings.data_dir
+
+
+def local_folder(settings: ControllerSettings) -> Path:
+    """Where this controller keeps what is its own: uploads in progress."""
+    if settings.local_temp_dir is not None:
+        return settings.local_temp_dir
+    return local_path(settings.data_dir) if scheme_of(settings.data_dir) in LOCAL_SCHEMES else LOCAL_FOLDER
 
 
 class _NoTransitions:
@@ -80,6 +99,7 @@ class ControllerParts:
         self._pipeline: TransitionPipeline | None = None
         self._scheduler: PeriodicScheduler | None = None
         self._leadership: ElectedLeadership | None = None
+        self._fetchers: SegmentFetchers | None = None
 
     def parts(self) -> list[Part]:
         return [
@@ -137,13 +157,24 @@ class ControllerParts:
     def _controller(self) -> Controller:
         assert self._store is not None
         settings, equipment, store = self.settings, self.equipment, self._store
-        scratch = settings.data_dir / "uploads"
+        storage = FileSystemSettings.from_properties(settings.storage_factory)
+        scratch = local_folder(settings) / "uploads"
         shutil.rmtree(scratch, ignore_errors=True)  # what a crash left half-received
         scratch.mkdir(parents=True, exist_ok=True)
         leadership = self._leadership = ElectedLeadership(store, self._paths, lambda: self._election, equipment.scheme)
         verify = equipment.peer_verification()
         self._peers = httpx.Client(headers=equipment.peer_headers(), verify=verify, trust_env=False)
         async_peers = httpx.AsyncClient(verify=verify, trust_env=False)
+        self._fetchers = SegmentFetchers(
+            fetcher_settings(
+                settings.segment_uris_allowed,
+                settings.segment_fetcher,
+                settings.storage_factory,
+                bytes_max=settings.upload_bytes_max,
+                timeout_ms=settings.upload_timeout_ms,
+            ),
+            equipment.clock,
+        )
 
         async def register(segment: SegmentZkMetadata, conditions: UploadConditions) -> SegmentZkMetadata | None:
             return await register_at_leader(leadership, async_peers, equipment.peer_headers(), segment, conditions)
@@ -152,7 +183,9 @@ class ControllerParts:
             identity=self.identity,
             settings=settings,
             catalog=Catalog(store, self._paths, self._fences),
-            files=SegmentFiles(LocalDeepStore(settings.data_dir / "store"), self.identity),
+            files=SegmentFiles(deep_store_for(deep_store_uri(settings), storage), self.identity),
+            fetchers=self._fetchers,
+            crypters=Crypters(settings.crypter),
             scratch_dir=scratch,
             clock=equipment.clock,
             metrics=equipment.metrics,
@@ -219,6 +252,8 @@ class ControllerParts:
             self._http.stop(timeout_s)
         if self._peers is not None:
             self._peers.close()
+        if self._fetchers is not None:
+            self._fetchers.close()
 
     def _disconnect(self, timeout_s: float) -> None:
         if self._store is not None:

@@ -8,6 +8,7 @@ from pinotpy.config.table import TableConfig, check_against_schema
 from pinotpy.controller.assignment.candidates import check_enough, rotated_candidates
 from pinotpy.controller.assignment.replica_group import deal_groups
 from pinotpy.controller.catalog import Catalog
+from pinotpy.controller.lineage import ages_of
 from pinotpy.errors import UserError
 from pinotpy.ingest.transform_checks import check_expressions
 from pinotpy.names import TableType
@@ -18,13 +19,14 @@ def check_table(catalog: Catalog, config: TableConfig) -> Schema:
 
     Raises:
         InvalidConfigError: the schema contradicts it, or expressions cannot be evaluated, with every fault.
-        UserError: no schema, too few instances, or the other half of the table uses another time column.
+        UserError: no schema, a period that is none, too few instances, or the other half of the table uses another time column.
     """
     name = config.name_with_type
     found = catalog.schema(config.raw_table_name)
     if found is None:
         raise UserError(f"Failed to find schema for table: {name}; add a schema named '{config.raw_table_name}' first", table=name)
     check_against_schema(config, found.schema)
+    ages_of(config)
     check_expressions(found.schema, config)
     _check_other_half(catalog, config)
     if not broker_candidates(catalog, config):

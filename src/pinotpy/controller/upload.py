@@ -1,24 +1,27 @@
-"""One segment upload, from the bytes on this controller's disk to a registered segment.
+"""One segment upload, from what arrived at this controller to a registered segment.
 
 The straight line of `accept_upload`: unpack into a scratch folder → verify every byte → fits table and schema? → quota →
-conditions → deep store → registration by the leader. Whatever fails, nothing is left: scratch goes with its folder, the stored
-archive is removed again, and registration takes its own first write back.
+conditions → deep store → registration by the leader. A metadata push has no bytes to verify and to store: its servers fetch them
+from where they lie, and verify them there. Whatever fails, nothing is left: scratch goes with its folder, the stored archive is
+removed again, and registration takes its own first write back.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pinotpy.cluster.segment_metadata import SegmentZkMetadata
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.controller.context import Controller
+from pinotpy.controller.lineage import segments_beside
 from pinotpy.controller.registration import UploadConditions, check_conditions
 from pinotpy.controller.segment_check import check_segment
-from pinotpy.errors import DataError, NotFoundError, QuotaExceededError, UserError
+from pinotpy.errors import DataError, NotFoundError, PinotError, QuotaExceededError, UserError
+from pinotpy.fs.crypters import encrypted
 from pinotpy.names import TableType, check_table_name, raw_table_name, split_table_name, table_name_with_type
 from pinotpy.segment.metadata import SegmentMetadata
 from pinotpy.service.code_memory import CODE_MEMORY
@@ -35,8 +38,28 @@ class UploadRequest:
     table: str | None  # raw or with type; None: the segment says
     table_type: TableType
     allow_refresh: bool = True
+    refresh_only: bool = False
     if_match: str | None = None
     custom_map: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """What lies on this controller's disk of an upload.
+
+    Attributes:
+        archive: the segment's tar.gz; of a metadata push one with the metadata file alone.
+        stays_at: URI where the segment's bytes stay, for servers to fetch; None = they go to the deep store.
+        size_bytes: of the whole archive, wherever it lies.
+        is_whole: false for a metadata push.
+        crypter: what the bytes that stay elsewhere are encrypted with, "" if nothing.
+    """
+
+    archive: Path
+    size_bytes: int
+    stays_at: str | None = None
+    is_whole: bool = True
+    crypter: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +82,11 @@ def target_table(request: UploadRequest, named_by_segment: str | None = None) ->
 
 
 def accept_upload(
-    controller: Controller, archive: Path, scratch: Path, request: UploadRequest, register: Register, may_write: Callable[[str], None]
+    controller: Controller, arrival: Arrival, scratch: Path, request: UploadRequest, register: Register, may_write: Callable[[str], None]
 ) -> Uploaded:
-    """Take the archive in or refuse it.
+    """Take the segment in or refuse it.
 
     Args:
-        archive: the received tar.gz.
         scratch: an empty folder that the caller removes.
         register: the leader's half; returns the record that was replaced.
         may_write: raises AccessDeniedError unless the caller may write to the table.
@@ -74,17 +96,37 @@ def accept_upload(
         QuotaExceededError, AlreadyExistsError, PreconditionFailedError: it may not come in now.
         OutOfCapacityError: the deep store cannot take it.
     """
-    metadata = _read(archive, scratch, controller)
+    metadata = _read(arrival.archive, scratch, controller) if arrival.is_whole else _read_metadata(arrival.archive)
     table = target_table(request, metadata.table_name)
     may_write(table)
     config, schema = _table_of(controller, table)
     check_segment(metadata, schema, table, config.segments.time_column_name)
-    size_bytes = archive.stat().st_size
-    return _store_and_register(controller, archive, size_bytes, metadata, table, config, request, register)
+    if arrival.stays_at is None:
+        # What goes to the deep store is encrypted as the table wants it, whatever it came as.
+        sealed = _sealed(controller, arrival.archive, config, metadata.segment_name)
+        arrival = replace(arrival, archive=sealed, size_bytes=sealed.stat().st_size, crypter=config.segments.crypter_class_name or "")
+    return _store_and_register(controller, arrival, metadata, table, config, request, register)
+
+
+def _sealed(controller: Controller, archive: Path, config: TableConfig, segment: str) -> Path:
+    """The archive as the deep store gets it: encrypted beside it, if the table names a crypter."""
+    name = config.segments.crypter_class_name
+    if not name:
+        return archive
+    sealed = archive.with_name(f"{archive.name}.encrypted")
+    encrypted(controller.crypters.of(name), archive, sealed, segment)
+    return sealed
 
 
 def segment_record(
-    metadata: SegmentMetadata, table: str, *, size_bytes: int, download_url: str, now_ms: int, custom_map: dict[str, str] | None = None
+    metadata: SegmentMetadata,
+    table: str,
+    *,
+    size_bytes: int,
+    download_url: str,
+    now_ms: int,
+    custom_map: dict[str, str] | None = None,
+    crypter: str = "",
 ) -> SegmentZkMetadata:
     """The cluster's record of a segment."""
     time_range = metadata.time_range
@@ -107,6 +149,7 @@ def segment_record(
         download_url=download_url,
         push_time_ms=now_ms,
         size_bytes=size_bytes,
+        crypter=crypter,
         start_time_ms=time_range.start_ms if time_range else None,
         end_time_ms=time_range.end_ms if time_range else None,
         start_time_raw=time_range.start_raw if time_range else "",
@@ -125,7 +168,7 @@ def _read(archive: Path, scratch: Path, controller: Controller) -> SegmentMetada
     try:
         settings = controller.settings
         limits = ArchiveLimits.of(settings.archive_entries_max, settings.archive_unpacked_bytes_max)
-        directory = unpack_segment(archive, scratch, limits=limits)
+        directory = unpack_segment(archive, scratch, limits=limits, is_durable=False)
         segment = load_segment(directory, verify=True)
     except (DataError, NotFoundError) as error:
         # Bytes that a client sent: its fault, and its answer names no folder of ours.
@@ -136,6 +179,16 @@ def _read(archive: Path, scratch: Path, controller: Controller) -> SegmentMetada
     if directory.name != segment.metadata.segment_name:
         raise UserError(f"the archive's folder is '{directory.name[:200]}', its metadata says segment '{segment.metadata.segment_name[:200]}'")
     return segment.metadata
+
+
+def _read_metadata(archive: Path) -> SegmentMetadata:
+    from pinotpy.segment.archive import read_metadata_archive
+
+    try:
+        with archive.open("rb") as source:
+            return read_metadata_archive(source)
+    except DataError as error:
+        raise UserError(f"the upload is no segment's metadata: {error.message}") from error
 
 
 def _table_of(controller: Controller, table: str) -> tuple[TableConfig, Schema]:
@@ -151,8 +204,7 @@ def _table_of(controller: Controller, table: str) -> tuple[TableConfig, Schema]:
 
 def _store_and_register(
     controller: Controller,
-    archive: Path,
-    size_bytes: int,
+    arrival: Arrival,
     metadata: SegmentMetadata,
     table: str,
     config: TableConfig,
@@ -161,25 +213,42 @@ def _store_and_register(
 ) -> Uploaded:
     catalog, files, name = controller.catalog, controller.files, metadata.segment_name
     record = segment_record(
-        metadata, table, size_bytes=size_bytes, download_url=files.download_url(table, name), now_ms=controller.clock.now_ms(), custom_map=request.custom_map
+        metadata,
+        table,
+        size_bytes=arrival.size_bytes,
+        download_url=arrival.stays_at or files.download_url(table, name, metadata.crc),
+        now_ms=controller.clock.now_ms(),
+        custom_map=request.custom_map,
+        crypter=arrival.crypter,
     )
     stored = catalog.segment(table, name)
     existing = stored.segment if stored is not None else None
-    conditions = UploadConditions(request.allow_refresh, request.if_match, stored.version if stored is not None else None)
+    conditions = UploadConditions(request.allow_refresh, request.if_match, stored.version if stored is not None else None, request.refresh_only)
     check_conditions(record, stored, conditions)
     _check_quota(controller, config, record)
-    is_same = existing is not None and existing.crc == record.crc and files.has(table, name, record.crc)
-    if not is_same:
-        files.put(table, name, record.crc, archive)
+    is_known = existing is not None and (existing.crc, existing.crypter) == (record.crc, record.crypter)
+    # The same content again stays where it lies, with us or elsewhere.
+    is_same = existing is not None and is_known and (not files.keeps(existing) or files.has(table, name, record.crc))
+    is_stored = arrival.stays_at is None and not is_same
+    if is_stored:
+        files.put(table, name, record.crc, arrival.archive)
     try:
         replaced = register(record, conditions)
     except BaseException:
-        if not is_same and not _is_referenced(controller, table, name, record.crc):
-            files.remove(table, name, record.crc)
+        if is_stored and not _is_referenced(controller, table, name, record.crc):
+            _remove(controller, table, name, record.crc)
         raise
     if replaced is not None and replaced.crc != record.crc:
-        files.remove(table, name, replaced.crc)
+        _remove(controller, table, name, replaced.crc)
     return Uploaded(name, table)
+
+
+def _remove(controller: Controller, table: str, name: str, crc: int) -> None:
+    """Delete an archive that no record names. What was decided stands, whether the deep store can be reached now or not."""
+    try:
+        controller.files.remove(table, name, crc)
+    except PinotError as error:
+        LOG.warning("segment file not removed table=%s segment=%s crc=%d reason=%s", table, name, crc, error.message)
 
 
 def _is_referenced(controller: Controller, table: str, name: str, crc: int) -> bool:
@@ -197,7 +266,8 @@ def _check_quota(controller: Controller, config: TableConfig, record: SegmentZkM
     limit = config.quota.storage_bytes if config.quota is not None else None
     if limit is None or not controller.settings.storage_quota_check:
         return
-    others = [segment.size_bytes or 0 for name, segment in controller.catalog.segments(record.table_name_with_type).items() if name != record.segment_name]
+    beside = segments_beside(controller, record.table_name_with_type, record.segment_name)
+    others = [segment.size_bytes or 0 for segment in controller.catalog.segments(record.table_name_with_type, beside).values()]
     wanted = sum(others) + (record.size_bytes or 0)
     if wanted > limit:
         raise QuotaExceededError(

@@ -2,7 +2,8 @@
 
 A key is a name of one to eight parts joined by '/', such as `flights/flights_2013-01.tar.gz`. Keys come from table and segment
 names and are checked here again: no empty part, no '.', no '..', nothing that a file system could read as more than a name.
-Implementations: `local.LocalDeepStore`, `memory.MemoryDeepStore`; one contract suite runs over all.
+Implementations: `local.LocalDeepStore`, `memory.MemoryDeepStore`, and `deep_store_files.FileDeepStore` on any file system; one
+contract suite runs over all.
 """
 
 from __future__ import annotations
@@ -31,8 +32,13 @@ class StoredFile:
 class DeepStore(Protocol):
     """Files by key. All calls may come from any thread. Every write is whole or not at all: a reader never sees a part.
 
-    Errors: UserError for a key that is none, NotFoundError for a file that is not there, DataError when storage fails.
+    Errors: UserError for a key that is none, NotFoundError for a file that is not there, DataError when storage fails or
+    refuses, RemoteError when it cannot be reached.
     """
+
+    def uri(self, key: str) -> str | None:
+        """Where others read a key's file themselves; None if only who has this store can."""
+        ...
 
     def put(self, key: str, source: Path) -> StoredFile:
         """Store a local file under `key`, replacing what is there. The source stays."""

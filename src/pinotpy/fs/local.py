@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -12,18 +10,19 @@ from typing import BinaryIO
 
 from pinotpy.errors import DataError, NotFoundError, UserError
 from pinotpy.fs.deep_store import StoredFile, check_key, check_prefix
-
-# No key begins with a dot, so what is being written is never listed and never opened.
-_UNFINISHED = ".unfinished-"
-_COPY_BYTES = 1 << 20
+from pinotpy.fs.whole_files import copy_whole, sync_folder
 
 
 class LocalDeepStore:
-    """Files below `root`, which is created. Links inside the root are not followed: they are no files of the store."""
+    """Files below `root`, which is created. Links inside the root are not followed: they are no files of the store. No key begins
+    with a dot, so what is being written is never listed and never opened."""
 
     def __init__(self, root: Path) -> None:
         root.mkdir(parents=True, exist_ok=True)
         self._root = root.resolve()
+
+    def uri(self, key: str) -> str | None:
+        return None
 
     def put(self, key: str, source: Path) -> StoredFile:
         target = self._path(key)
@@ -33,16 +32,8 @@ class LocalDeepStore:
 
     def get(self, key: str, target: Path) -> StoredFile:
         path = self._existing(key)
-        unfinished = target.with_name(f"{_UNFINISHED}{uuid.uuid4().hex}")
-        try:
-            with _translated(key):
-                with path.open("rb") as reader, unfinished.open("xb") as writer:
-                    shutil.copyfileobj(reader, writer, _COPY_BYTES)
-                    _sync(writer)
-                    size_bytes = writer.tell()
-                os.replace(unfinished, target)
-        finally:
-            unfinished.unlink(missing_ok=True)
+        with _translated(key), path.open("rb") as reader:
+            size_bytes = copy_whole(reader, target)
         return StoredFile(key, size_bytes, self._stat(key, path).modified_ms)
 
     def open(self, key: str) -> BinaryIO:
@@ -79,29 +70,19 @@ class LocalDeepStore:
         with _translated(key):
             target.parent.mkdir(parents=True, exist_ok=True)
             os.replace(source, target)
-            _sync_folder(target.parent)
+            sync_folder(target.parent)
         self._drop_empty_folders(source.parent)
         return self._stat(new_key, target)
 
     def _write(self, target: Path, reader: BinaryIO) -> None:
-        unfinished = target.with_name(f"{_UNFINISHED}{uuid.uuid4().hex}")
         # Another thread may delete the empty folder between mkdir and open: once more, then it is an error.
-        for last_try in (False, True):
-            target.parent.mkdir(parents=True, exist_ok=True)
-            try:
-                writer = unfinished.open("xb")
-                break
-            except FileNotFoundError:
-                if last_try:
-                    raise
+        target.parent.mkdir(parents=True, exist_ok=True)
         try:
-            with writer:
-                shutil.copyfileobj(reader, writer, _COPY_BYTES)
-                _sync(writer)
-            os.replace(unfinished, target)
-            _sync_folder(target.parent)
-        finally:
-            unfinished.unlink(missing_ok=True)
+            copy_whole(reader, target)
+        except FileNotFoundError:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            reader.seek(0)
+            copy_whole(reader, target)
 
     def _path(self, key: str) -> Path:
         path = self._root.joinpath(*check_key(key))
@@ -141,16 +122,3 @@ def _translated(key: str) -> Iterator[None]:
         raise NotFoundError(f"no file '{key}' in the deep store", key=key) from error
     except OSError as error:
         raise DataError(f"deep store failed on '{key}': {(error.strerror or str(error)).lower()}", key=key) from error
-
-
-def _sync(writer: BinaryIO) -> None:
-    writer.flush()
-    os.fsync(writer.fileno())
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

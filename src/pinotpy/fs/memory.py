@@ -24,6 +24,9 @@ class MemoryDeepStore:
         self._lock = threading.Lock()
         self._files: dict[str, tuple[bytes, int]] = {}
 
+    def uri(self, key: str) -> str | None:
+        return None
+
     def put(self, key: str, source: Path) -> StoredFile:
         check_key(key)
         self._fault("put", key)

@@ -24,6 +24,7 @@ WINDOW_MAIN: Final = 21
 WINDOW_SPECIAL: Final = 63
 UNIT_BIAS: Final = 1076
 PLUS_INFINITY, MINUS_INFINITY, NOT_A_NUMBER = 1, 2, 4
+KERNEL_ROWS: Final = 1 << 16  # a broker that merges small answers loads no kernels
 _MASK: Final = np.int64(0xFFFFFFFF)
 _SHIFT: Final = np.int64(32)
 EXACT_HEADER: Final = 65536  # of a header: flags above, the index of the first digit below
@@ -83,6 +84,8 @@ def sum_doubles(groups: Words, values: NDArray[np.float64], num_groups: int) -> 
         marks = np.where(np.isnan(values), NOT_A_NUMBER, np.where(values > 0, PLUS_INFINITY, MINUS_INFINITY))
         np.bitwise_or.at(flags, groups[special], marks[special])
         groups, values = groups[~special], values[~special]
+    if len(values) >= KERNEL_ROWS:
+        return _encode(*_digits_by_kernel(groups, values, num_groups), flags, seen)
     fractions, exponents = np.frexp(values)
     mantissas = np.ldexp(fractions, 53).astype(np.int64)
     # A subnormal has fewer bits than 53 below its first; those that it lacks are zeros.
@@ -93,6 +96,18 @@ def sum_doubles(groups: Words, values: NDArray[np.float64], num_groups: int) -> 
     digits = np.zeros((num_groups, last - first + 1), np.int64)
     _add_words(digits, first, groups, positions, mantissas, mantissas >> np.int64(63))
     return _encode(digits, first, flags, seen)
+
+
+def _digits_by_kernel(groups: Words, values: NDArray[np.float64], num_groups: int) -> tuple[Words, int]:
+    """(digits, the index of the first) of finite doubles."""
+    from pinotpy.kernels.double_digits import add_doubles
+
+    bits = np.ascontiguousarray(values).view(np.int64)
+    exponents = np.maximum((bits >> 52) & 0x7FF, 1)
+    first, last = (int(exponents.min()) + 1) >> 5, ((int(exponents.max()) + 1) >> 5) + 5
+    digits = np.zeros((num_groups, last - first + 1), np.int64)
+    add_doubles(bits, groups, first, digits)
+    return digits, first
 
 
 def _add_words(digits: Words, first: int, rows: Words, positions: Words, low: Words, high: Words) -> None:

@@ -222,9 +222,12 @@ class RowPlan:
 
     collect(block, num_rows): the state columns, num_rows long, of a block of rows; every state row has rows of it. The states of
         blocks are merged in the order of segments and docs.
+    counts_different: the answer is how many different rows a group has: where the state will not be merged any more, it need not be
+        made of them (states.count_states stands for it).
     """
 
     collect: Callable[[RowBlock, int], list[pa.Array]]
+    counts_different: bool = False
 
 
 Plan = Union[SlotPlan, DistributionPlan, RegisterPlan, RowPlan]
@@ -347,6 +350,8 @@ def check_number(function: AggregateFunction, argument: Argument, dialect: Diale
     if argument.data_type in NUMBERS or (argument.data_type is DataType.BOOLEAN and dialect is Dialect.SQL):
         return
     message = f"cannot compute {function.name} for values that are no numbers: found {argument.name}; use CAST or a numeric column"
+    if function.name in ("min", "max") and argument.data_type is DataType.STRING and dialect is Dialect.SQL:
+        message += f", or {function.name.upper()}STRING"
     error: type[PinotError] = QueryExecutionError if dialect is Dialect.PQL else InvalidQueryError
     raise error(message, function=function.name)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
+from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,7 +19,8 @@ from pinotpy.data_types import DataType
 from pinotpy.decimals import encode_decimal
 from pinotpy.ingest import json_text
 from pinotpy.ingest.conversion import Converted, by_unique, halving
-from pinotpy.ingest.time_values import from_millis, millis_from_temporal, timestamps_from_text
+from pinotpy.ingest.json_writing import json_texts
+from pinotpy.ingest.time_values import from_millis, iso_texts, millis_from_temporal, timestamps_from_text
 
 _TRUE: Final = ("true", "1")
 _FALSE: Final = ("false", "0")
@@ -38,7 +40,11 @@ def cast_values(values: pa.Array, data_type: DataType, time_format: DateTimeForm
         values = values.cast(pa.string())
     elif pa.types.is_large_binary(source) or pa.types.is_fixed_size_binary(source) or pa.types.is_binary_view(source):
         values = values.cast(pa.binary())
-    if pa.types.is_temporal(values.type) and not pa.types.is_time(values.type) and not pa.types.is_duration(values.type):
+    elif isinstance(source, pa.BaseExtensionType):
+        return cast_values(_storage(values, data_type), data_type, time_format)
+    if pa.types.is_time(values.type):
+        return _from_time_of_day(values, data_type)
+    if pa.types.is_temporal(values.type) and not pa.types.is_duration(values.type):
         return _from_temporal(values, data_type, time_format)
     match data_type:
         case DataType.INT | DataType.LONG | DataType.FLOAT | DataType.DOUBLE:
@@ -117,6 +123,8 @@ def _texts(values: pa.Array) -> Converted:
         return Converted(values)
     if pa.types.is_integer(values.type) or pa.types.is_boolean(values.type):
         return Converted(values.cast(pa.string()))
+    if pa.types.is_nested(values.type):
+        return _nested_json(values)
     return by_unique(values, _text, pa.string())
 
 
@@ -148,9 +156,21 @@ def java_double(value: float) -> str:
 def _json(values: pa.Array, data_type: DataType) -> Converted:
     if pa.types.is_string(values.type):
         return by_unique(values, lambda text: _json_text(text, data_type), pa.string())
-    if pa.types.is_map(values.type):
-        return by_unique(values, lambda pairs: json_text.dumps(dict(sorted(pairs))), pa.string())
+    if pa.types.is_nested(values.type):
+        return _nested_json(values)
     return by_unique(values, json_text.dumps, pa.string())
+
+
+def _nested_json(values: pa.Array) -> Converted:
+    def convert(part: pa.Array) -> pa.Array:
+        try:
+            return json_texts(part)
+        except ValueError as error:
+            raise pa.ArrowInvalid(str(error)) from error
+
+    is_map = pa.types.is_map(values.type)
+    # Of equal keys the last counts, as in any JSON reader.
+    return halving(values, convert, lambda value: json_text.dumps(dict(value) if is_map else value), pa.string())
 
 
 def _json_text(text: str, data_type: DataType) -> str:
@@ -198,6 +218,21 @@ def _from_temporal(values: pa.Array, data_type: DataType, time_format: DateTimeF
     if pa.types.is_date(values.type) and data_type in (DataType.INT, DataType.LONG):
         return Converted(values.cast(pa.date32()).cast(pa.int32()).cast(data_type.arrow))
     if data_type in (DataType.STRING, DataType.JSON):
-        texts = by_unique(values, lambda moment: moment.isoformat(), pa.string())
-        return texts if data_type is DataType.STRING else by_unique(texts.array, json_text.dumps, pa.string())
+        texts = iso_texts(values)
+        return texts if data_type is DataType.STRING else by_unique(texts.array, json_text.dumps, pa.string()).after(texts)
     return cast_values(millis_from_temporal(values), data_type, None)
+
+
+def _from_time_of_day(values: pa.Array, data_type: DataType) -> Converted:
+    """Times of day: text as ISO 8601, else the number that the file has (milliseconds, microseconds or nanoseconds since midnight)."""
+    if data_type in (DataType.STRING, DataType.JSON):
+        texts = iso_texts(values)
+        return texts if data_type is DataType.STRING else by_unique(texts.array, json_text.dumps, pa.string()).after(texts)
+    return cast_values(values.cast(pa.int32() if pa.types.is_time32(values.type) else pa.int64()), data_type, None)
+
+
+def _storage(values: pa.Array, data_type: DataType) -> pa.Array:
+    """What an extension type is stored as; UUIDs are bytes for BYTES, else text."""
+    if values.type.extension_name != "arrow.uuid" or data_type is DataType.BYTES:
+        return values.storage
+    return by_unique(values.storage, lambda content: str(UUID(bytes=content)), pa.string()).array

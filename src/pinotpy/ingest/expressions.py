@@ -18,13 +18,14 @@ import pyarrow.compute as pc
 
 from pinotpy.data_types import INT_MIN, LONG_MIN, DataType
 from pinotpy.decimals import encode_decimal
-from pinotpy.errors import Fault, InvalidConfigError, InvalidQueryError, ParseError
+from pinotpy.errors import Fault, InvalidConfigError, InvalidQueryError, ParseError, QueryExecutionError
 from pinotpy.functions.loading import load_user_functions
 from pinotpy.functions.patterns import TextPattern, like_pattern, regexp_pattern
 from pinotpy.functions.scalar.arguments import spread, texts
 from pinotpy.functions.scalar.comparisons import truths
 from pinotpy.functions.scalar.spec import bind, find_scalar_function, scalar_functions
 from pinotpy.functions.scalar.spec import evaluate as evaluate_function
+from pinotpy.ingest.json_of_values import json_of_values
 from pinotpy.ingest.typed_values import TypedValues
 from pinotpy.pql.aggregation_names import is_aggregation
 from pinotpy.pql.ast import Call, Dialect, Expression, Identifier, Literal, Star
@@ -145,6 +146,11 @@ class _Rows:
         if condition is not None:
             return TypedValues(condition(self, call), DataType.BOOLEAN)
         arguments = [self.value(arg) for arg in call.args]
+        if canonical_function(call.name) == "jsonformat" and len(arguments) == 1 and arguments[0].data_type is not DataType.JSON:
+            try:
+                return TypedValues(json_of_values(arguments[0], self.count), DataType.STRING)
+            except ValueError as error:
+                raise QueryExecutionError(f"in JSONFORMAT: {error}") from error
         bound = bind(call.name, tuple(argument.operand for argument in arguments), Dialect.SQL)
         values = evaluate_function(bound, [argument.values for argument in arguments], self.count)
         return TypedValues(values, bound.data_type, bound.single_value)

@@ -4,61 +4,97 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from pinotpy.errors import DecodeError
 
 # Rows that are kept with their place; the others are counted by column and cause.
 REJECTS_KEPT_MAX = 1000
 _CAUSES_SHOWN = 20
+# Of the text of a rejected row: enough to find and mend it.
+TEXT_CHARACTERS_MAX = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class RejectedRow:
-    """One row that was left out. `row` counts from 1 in its file; `column` is '' where the row as a whole is wrong."""
+    """One row that was left out. `row` counts from 1 in its file; `column` is '' where the row as a whole is wrong.
+
+    text: the row's line where the format has lines, else the values that were read of it as JSON; '' where it is not known.
+    """
 
     file: str
     row: int
     column: str
     cause: str
+    text: str = ""
 
     def __str__(self) -> str:
         where = f" column '{self.column}'" if self.column else ""
         return f"row {self.row}{where}: {self.cause}"
 
 
+class RejectSink(Protocol):
+    """Where rejected rows go."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether further rows are only counted."""
+
+    def add(self, rejected: RejectedRow) -> None: ...
+
+
 @dataclass(slots=True)
 class RowLedger:
-    """Counts of one file, filled by reader and pipeline."""
+    """Counts of one file, filled by reader and pipeline.
+
+    num_rows_skipped: those of the rejected rows that the reader's settings allow (skipUnParseableLines).
+    num_rows_added: rows beyond one a record, which unnesting made: read + added = indexed + rejected + filtered.
+    sink: where rejected rows go besides, such as a `RejectFile`.
+    """
 
     file: str
     num_rows_read: int = 0
     num_rows_indexed: int = 0
     num_rows_rejected: int = 0
     num_rows_filtered: int = 0
+    num_rows_skipped: int = 0
+    num_rows_added: int = 0
     rejects: list[RejectedRow] = field(default_factory=list)
     rejects_by_column: Counter[str] = field(default_factory=Counter)
+    sink: RejectSink | None = None
 
-    def reject(self, row: int, column: str, cause: str) -> None:
+    @property
+    def keeps_text(self) -> bool:
+        """Whether the next rejected row is kept with its text."""
+        return len(self.rejects) < REJECTS_KEPT_MAX or (self.sink is not None and not self.sink.is_full)
+
+    def reject(self, row: int, column: str, cause: str, text: str = "", *, allowed: bool = False) -> None:
         """Note a row that is left out; each row once."""
         self.num_rows_rejected += 1
+        self.num_rows_skipped += allowed
         self.rejects_by_column[column] += 1
+        rejected = RejectedRow(self.file, row, column, cause, text if len(text) <= TEXT_CHARACTERS_MAX else f"{text[:TEXT_CHARACTERS_MAX]}…")
         if len(self.rejects) < REJECTS_KEPT_MAX:
-            self.rejects.append(RejectedRow(self.file, row, column, cause))
+            self.rejects.append(rejected)
+        if self.sink is not None:
+            self.sink.add(rejected)
 
     @property
     def reject_share(self) -> float:
-        return self.num_rows_rejected / self.num_rows_read if self.num_rows_read else 0.0
+        """Share of bad rows that no setting allows."""
+        num_rows = self.num_rows_read + self.num_rows_added
+        return (self.num_rows_rejected - self.num_rows_skipped) / num_rows if num_rows else 0.0
 
     def check(self, reject_share_max: float) -> None:
         """Raise DecodeError, with all causes that are shown, if more than the allowed share of rows was rejected."""
-        assert self.num_rows_read == self.num_rows_indexed + self.num_rows_rejected + self.num_rows_filtered, self
-        if self.num_rows_rejected == 0 or self.reject_share <= reject_share_max:
+        assert self.num_rows_read + self.num_rows_added == self.num_rows_indexed + self.num_rows_rejected + self.num_rows_filtered, self
+        if self.num_rows_rejected == self.num_rows_skipped or self.reject_share <= reject_share_max:
             return
         shown = "\n".join(f"  {rejected}" for rejected in self.rejects[:_CAUSES_SHOWN])
         more = self.num_rows_rejected - min(len(self.rejects), _CAUSES_SHOWN)
         columns = ", ".join(f"{name or 'whole row'}: {count}" for name, count in self.rejects_by_column.most_common(10))
         raise DecodeError(
-            f"'{self.file}': {self.num_rows_rejected} of {self.num_rows_read} rows are bad (by column: {columns}), "
+            f"'{self.file}': {self.num_rows_rejected} of {self.num_rows_read + self.num_rows_added} rows are bad (by column: {columns}), "
             f"allowed is a share of {reject_share_max:g}\n{shown}" + (f"\n  … and {more} more" if more else ""),
             file=self.file,
             row=self.rejects[0].row,

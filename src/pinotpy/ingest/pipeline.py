@@ -1,6 +1,6 @@
 """Rows in input form → rows in storage form: one Arrow column a schema column, ready for `segment.builder`.
 
-    reader → filter → time conversion → cast → lists → computed columns → length limits → rejected rows out → builder
+    reader → nested records made flat → filter → time conversion → cast → lists → computed columns → length limits → rejected rows out → builder
 
 Null stays null (the builder stores the default value and sets the null bit); a column that the input lacks is null throughout.
 A column with a transformFunction is computed in the rows for which the file has no value of it; what the file holds is kept
@@ -10,8 +10,7 @@ filter leaves out is counted as filtered, and none is left out silently.
 
 from __future__ import annotations
 
-import gzip
-import zlib
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -25,8 +24,10 @@ from pinotpy.config.table import TableConfig
 from pinotpy.data_types import DataType
 from pinotpy.errors import Fault, InvalidConfigError
 from pinotpy.ingest.columns import Columns, storage_type
+from pinotpy.ingest.complex_types import ComplexTypePlan
 from pinotpy.ingest.ledger import RowLedger
 from pinotpy.ingest.readers.catalog import reader_for
+from pinotpy.ingest.readers.compression import DamagedArchiveError
 from pinotpy.ingest.readers.spec import FileFormat, InputBatch, InputFile, Progress, ReaderColumn
 from pinotpy.ingest.transforms import TransformPlan
 
@@ -45,7 +46,7 @@ class RowPipeline:
         reject_share_max: largest share of bad rows of a file, 0 to 1; default: 0, or 1 with continueOnError.
 
     Raises:
-        InvalidConfigError: expressions that cannot be evaluated (all of them), or unnesting, which is not done.
+        InvalidConfigError: expressions that cannot be evaluated (all of them), or steps that there are not.
     """
 
     def __init__(self, schema: Schema, table_config: TableConfig | None = None, *, reject_share_max: float | None = None) -> None:
@@ -56,10 +57,16 @@ class RowPipeline:
         self._checked_time_column = table_config.segments.time_column_name if checks_time and table_config is not None else None
         self._transforms = TransformPlan(schema, table_config)
         _refuse_unknown_steps(table_config)
+        complex_types = ingestion.complex_type_config if ingestion is not None else None
+        self._complex_types = ComplexTypePlan(complex_types, self._flat_columns()) if complex_types is not None else None
 
     @property
     def reader_columns(self) -> tuple[ReaderColumn, ...]:
-        """What a reader shall read: the schema's columns, an incoming time column of another name, and what expressions name."""
+        """What a reader shall read."""
+        return self._complex_types.reader_columns if self._complex_types is not None else self._flat_columns()
+
+    def _flat_columns(self) -> tuple[ReaderColumn, ...]:
+        """The schema's columns, an incoming time column of another name, and what expressions name."""
         columns = [ReaderColumn(spec.name, spec.data_type, spec.single_value) for spec in self.schema.field_specs.values()]
         for spec in self.schema.field_specs.values():
             if spec.incoming is not None and spec.incoming.name not in self.schema.field_specs:
@@ -68,6 +75,21 @@ class RowPipeline:
         # Text: as the file has it, objects as JSON.
         columns += [ReaderColumn(name, DataType.STRING) for name in self._transforms.source_columns if name not in known]
         return tuple(columns)
+
+    def flat(self, rows: InputBatch, ledger: RowLedger) -> Iterator[InputBatch]:
+        """The batch as the table's complexTypeConfig flattens and unnests it; without one, as it is."""
+        if self._complex_types is None:
+            yield rows
+            return
+
+        def reject(row: int, column: str, cause: str) -> None:
+            ledger.num_rows_read += 1
+            ledger.reject(int(rows.row_numbers[row]), column, cause, _text_of(rows.batch, row, ledger))
+
+        for batch, sources in self._complex_types.flat(rows.batch, reject):
+            ledger.num_rows_added += batch.num_rows - len(np.unique(sources))
+            ledger.num_rows_read -= batch.num_rows - len(np.unique(sources))
+            yield InputBatch(batch, rows.row_numbers[sources])
 
     def convert(self, rows: InputBatch, ledger: RowLedger) -> pa.RecordBatch:
         """Storage form of a batch without the rows that the filter leaves out and its bad rows, which go to the ledger with
@@ -90,7 +112,7 @@ class RowPipeline:
             keep: NDArray[np.bool_] = np.ones(num_rows, dtype=np.bool_)
             for row in sorted(causes):
                 keep[row] = False
-                ledger.reject(int(rows.row_numbers[row]), *causes[row])
+                ledger.reject(int(rows.row_numbers[row]), *causes[row], _text_of(rows.batch, row, ledger))
             batch = batch.filter(pa.array(keep))
         ledger.num_rows_indexed += batch.num_rows
         return batch
@@ -105,18 +127,36 @@ class RowPipeline:
         ledger.num_rows_filtered += int(np.count_nonzero(~keep))
         for row in sorted(bad):
             keep[row] = False
-            ledger.reject(int(rows.row_numbers[row]), "", bad[row])
+            ledger.reject(int(rows.row_numbers[row]), "", bad[row], _text_of(rows.batch, row, ledger))
         ledger.num_rows_read += int(np.count_nonzero(~keep))
         return InputBatch(rows.batch.filter(pa.array(keep)), rows.row_numbers[keep])
+
+
+def _text_of(batch: pa.RecordBatch, row: int, ledger: RowLedger) -> str:
+    """The row as it was read, as JSON: a reject file shows what to mend."""
+    if not ledger.keeps_text:
+        return ""
+    values = {name: _shown(batch.column(name)[row]) for name in batch.schema.names}
+    return json.dumps({name: value for name, value in values.items() if value is not None}, ensure_ascii=False, default=str)
+
+
+def _shown(value: pa.Scalar) -> Any:
+    try:
+        return value.as_py()
+    except (ValueError, OverflowError):
+        pass  # a time that Python does not have
+    try:
+        return value.cast(pa.string()).as_py()
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return "…"
 
 
 def _refuse_unknown_steps(table_config: TableConfig | None) -> None:
     ingestion = table_config.ingestion if table_config is not None else None
     if ingestion is None:
         return
-    faults = []
-    if ingestion.complex_type_config is not None and ingestion.complex_type_config.fields_to_unnest:
-        faults.append(Fault("$.ingestionConfig.complexTypeConfig.fieldsToUnnest", "fields", "none: records are not unnested yet"))
+    steps = {"schemaConformingTransformerConfig": ingestion.schema_conforming_transformer_config, "enrichmentConfigs": ingestion.enrichment_configs}
+    faults = [Fault(f"$.ingestionConfig.{name}", "settings", "none: this step is not there") for name, settings in steps.items() if settings]
     if faults:
         raise InvalidConfigError("rows cannot be ingested as the table config asks:", tuple(faults))
 
@@ -137,21 +177,22 @@ def read_rows(
         InvalidConfigError: unknown reader settings.
     """
 
-    def reject(row: int, column: str, cause: str) -> None:
+    def reject(row: int, column: str, cause: str, text: str = "", *, allowed: bool = False) -> None:
         ledger.num_rows_read += 1
-        ledger.reject(row, column, cause)
+        ledger.reject(row, column, cause, text, allowed=allowed)
 
     batches = reader_for(file_format)(file, pipeline.reader_columns, reader_config or {}, reject, progress)
     while True:
         try:
             rows = next(batches, None)
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise file.broken(f"damaged gzip file: {str(error).lower()}", row=ledger.num_rows_read + 1) from error
+        except DamagedArchiveError as error:
+            raise file.broken(str(error), row=ledger.num_rows_read + 1) from error
         if rows is None:
             break
-        batch = pipeline.convert(rows, ledger)
-        if pipeline.reject_share_max == 0 and ledger.num_rows_rejected >= _HOPELESS_ROWS:
-            ledger.check(0)
-        if batch.num_rows:
-            yield batch
+        for part in pipeline.flat(rows, ledger):
+            batch = pipeline.convert(part, ledger)
+            if pipeline.reject_share_max == 0 and ledger.num_rows_rejected - ledger.num_rows_skipped >= _HOPELESS_ROWS:
+                ledger.check(0)
+            if batch.num_rows:
+                yield batch
     ledger.check(pipeline.reject_share_max)

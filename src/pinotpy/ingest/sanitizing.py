@@ -20,8 +20,7 @@ def sanitize(values: pa.Array, spec: FieldSpec) -> Converted:
     if pa.types.is_dictionary(values.type):
         return _sanitize_dictionary(values, spec)
     if spec.data_type is DataType.STRING and pc.max(pc.find_substring(values, "\x00")).as_py() not in (None, -1):
-        # (?s): a NUL may stand before the end of a line
-        values = pc.replace_substring_regex(values, pattern="(?s)\x00.*", replacement="")
+        return _without_nul(values, spec)
     length = pc.binary_length(values) if spec.data_type is DataType.BYTES else pc.utf8_length(values)
     longest = pc.max(length).as_py()
     if longest is None or longest <= spec.max_length:
@@ -42,6 +41,23 @@ def sanitize(values: pa.Array, spec: FieldSpec) -> Converted:
     unit = "bytes" if spec.data_type is DataType.BYTES else "characters"
     bad = [Bad(int(row), f"{length[int(row)].as_py()} {unit} long, allowed are {spec.max_length}") for row in rows]
     return Converted(values, bad)
+
+
+def _without_nul(values: pa.Array, spec: FieldSpec) -> Converted:
+    """A text with a NUL is treated like one that is too long; trimmed, and with NO_ACTION too, it ends before the NUL."""
+    has_nul = pc.fill_null(pc.greater_equal(pc.find_substring(values, "\x00"), 0), False)
+    match spec.length_strategy:
+        case MaxLengthExceedStrategy.SUBSTITUTE_DEFAULT_VALUE:
+            default = spec.default_null_stored
+            assert isinstance(default, bytes)
+            text = default.decode().partition("\x00")[0]
+            return sanitize(pc.if_else(has_nul, pa.scalar(text, pa.string()), values), spec)
+        case MaxLengthExceedStrategy.ERROR:
+            rows = np.flatnonzero(np.asarray(has_nul))
+            rest = sanitize(pc.if_else(has_nul, pa.scalar(None, pa.string()), values), spec)
+            return Converted(rest.array, [*(Bad(int(row), "a NUL character in the text") for row in rows), *rest.bad])
+    # (?s): a NUL may stand before the end of a line
+    return sanitize(pc.replace_substring_regex(values, pattern="(?s)\x00.*", replacement=""), spec)
 
 
 def _sanitize_dictionary(values: pa.DictionaryArray, spec: FieldSpec) -> Converted:

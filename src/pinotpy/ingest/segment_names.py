@@ -1,19 +1,32 @@
-"""Names of segments built in batch. Source: Pinot's Simple-, Fixed- and NormalizedDateSegmentNameGenerator."""
+"""Names of segments built in batch. Source: Pinot's Simple-, Fixed-, NormalizedDate- and InputFileSegmentNameGenerator.
+
+Equal input gives equal names, so that a job that runs again replaces what it made, and makes nothing twice. Where Pinot appends a
+random UUID, ours is made of what the segment was built of (`SegmentFacts.identity`).
+"""
 
 from __future__ import annotations
 
+import re
+import uuid
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol
+from urllib.parse import unquote, urlsplit
 
 from pinotpy.config.segments_config import PushFrequency
-from pinotpy.errors import UserError
+from pinotpy.errors import QueryExecutionError, UserError
+from pinotpy.fs.uris import authority_and_path, scheme_of
+from pinotpy.functions.patterns import TextPattern, regexp_pattern
 from pinotpy.names import check_segment_name
+
+_NAMESPACE = uuid.UUID("5b0f53c6-4b51-5a53-9d0c-0a6f0e3a7c11")
+_GROUP = re.compile(r"\$\{filePathPattern:\\(\d{1,2})\}")
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentFacts:
-    """What a name may tell: the range of the time column (as its values are, and in milliseconds), and the file's place."""
+    """What a name may tell: the range of the time column (as its values are, and in milliseconds), the place among the
+    segments, the input file, and what the segment is made of (`identity`, any text; equal texts mean equal content)."""
 
     table: str
     sequence_id: int
@@ -21,6 +34,8 @@ class SegmentFacts:
     max_time: int | str | None = None
     start_ms: int | None = None
     end_ms: int | None = None
+    input_uri: str | None = None
+    identity: str = ""
 
 
 class SegmentNameGenerator(Protocol):
@@ -31,17 +46,21 @@ class SegmentNameGenerator(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SimpleNames:
-    """`<table>_<minTime>_<maxTime>[_postfix]_<sequence>`; without a time column `<table>[_postfix]_<sequence>`."""
+    """`<table>_<minTime>_<maxTime>[_postfix][_sequence][_uuid]`; without a time column `<table>[_postfix]_<sequence>`."""
 
     postfix: str | None = None
+    exclude_sequence_id: bool = False
+    exclude_times: bool = False
+    append_uuid: bool = False
 
     def __call__(self, facts: SegmentFacts) -> str:
-        return _joined(facts.table, facts.min_time, facts.max_time, self.postfix, facts.sequence_id)
+        times = (None, None) if self.exclude_times else (facts.min_time, facts.max_time)
+        return _joined(facts.table, *times, self.postfix, _sequence(facts, self.exclude_sequence_id), _uuid(facts, self.append_uuid))
 
 
 @dataclass(frozen=True, slots=True)
 class FixedName:
-    """One given name, for one file."""
+    """One given name, for one segment."""
 
     name: str
 
@@ -53,7 +72,7 @@ class FixedName:
 
 @dataclass(frozen=True, slots=True)
 class NormalizedDateNames:
-    """`<prefix>_<minDate>_<maxDate>_<sequence>` with dates as yyyy-MM-dd, or yyyy-MM-dd-HH for HOURLY pushes.
+    """`<prefix>_<minDate>_<maxDate>[_postfix][_sequence][_uuid]` with dates as yyyy-MM-dd, or yyyy-MM-dd-HH for HOURLY pushes.
 
     `append` false (REFRESH tables) leaves the dates out, so that the next push replaces the segment.
     """
@@ -62,16 +81,70 @@ class NormalizedDateNames:
     append: bool = True
     push_frequency: PushFrequency | None = None
     exclude_sequence_id: bool = False
+    postfix: str | None = None
+    append_uuid: bool = False
 
     def __call__(self, facts: SegmentFacts) -> str:
         dates = (self._date(facts.start_ms), self._date(facts.end_ms)) if self.append else (None, None)
-        return _joined(self.prefix or facts.table, *dates, None if self.exclude_sequence_id else facts.sequence_id)
+        prefix = self.prefix.strip() if self.prefix else facts.table
+        return _joined(prefix, *dates, self.postfix, _sequence(facts, self.exclude_sequence_id), _uuid(facts, self.append_uuid))
 
     def _date(self, millis: int | None) -> str | None:
         if millis is None:
             return None
         pattern = "%Y-%m-%d-%H" if self.push_frequency is PushFrequency.HOURLY else "%Y-%m-%d"
         return datetime.fromtimestamp(millis / 1000, UTC).strftime(pattern)
+
+
+@dataclass(frozen=True, slots=True)
+class InputFileNames:
+    r"""A template filled with the groups of a pattern that the path of the input file matches as a whole: `.+/(.+)\.csv`,
+    `${filePathPattern:\1}` → the file's name without its ending. A file that does not match is refused: Pinot names it after
+    its whole path, which no one asked for.
+    """
+
+    pattern: str
+    template: str
+    append_uuid: bool = False
+
+    def __call__(self, facts: SegmentFacts) -> str:
+        if facts.input_uri is None:
+            raise UserError("names after input files need one input file a segment: use simple or normalizedDate names where rows are regrouped")
+        path = path_of(facts.input_uri)
+        found = compile_pattern(self.pattern, "file.path.pattern")
+        if found.extract(path, 0) is None:
+            raise UserError(f"file.path.pattern '{self.pattern}' does not match the path '{path}': it must match the whole path, as in '.+/(.+)\\.csv'")
+        groups = [found.extract(path, number) or "" for number in range(1, found.num_groups + 1)]
+        wrong = [number for number in _GROUP.findall(self.template) if not 1 <= int(number) <= len(groups)]
+        if wrong:
+            raise UserError(f"segment.name.template '{self.template}' names group {wrong[0]}, file.path.pattern has {len(groups)}")
+        name = _GROUP.sub(lambda group: groups[int(group[1]) - 1], self.template)
+        return _joined(re.sub(r"\s+", "_", name), _uuid(facts, self.append_uuid))
+
+
+def path_of(uri: str) -> str:
+    """The path of a URI as patterns see it: decoded where the scheme encodes, with a '/' at its front where there is a host."""
+    scheme = scheme_of(uri)
+    if scheme == "":
+        return uri
+    return unquote(urlsplit(uri).path) if scheme in ("file", "http", "https") else f"/{authority_and_path(uri)[1]}"
+
+
+def compile_pattern(pattern: str, what: str) -> TextPattern:
+    """A pattern that takes whole texts; RE2's, so that no input makes it slow. Raises UserError for one that RE2 cannot read."""
+    try:
+        return regexp_pattern(f"\\A(?:{pattern})\\z", ignore_case=False)
+    except QueryExecutionError as error:
+        cause = error.message.rpartition(" cannot be used: ")[2]
+        raise UserError(f"{what} '{pattern[:200]}' cannot be used: {cause}") from error
+
+
+def _sequence(facts: SegmentFacts, excluded: bool) -> int | None:
+    return None if excluded else facts.sequence_id
+
+
+def _uuid(facts: SegmentFacts, wanted: bool) -> str | None:
+    return str(uuid.uuid5(_NAMESPACE, f"{facts.table}\n{facts.identity}")) if wanted else None
 
 
 def _joined(*parts: object) -> str:

@@ -1,4 +1,4 @@
-"""Batches by time bucket: one segment a day, a month, a year."""
+"""Batches by time bucket: one segment an hour, a day, a month, a year."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ NO_TIME = "no-time"
 class Bucket(StrEnum):
     """Calendar buckets in UTC."""
 
+    HOUR = "h"
     DAY = "D"
     MONTH = "M"
     YEAR = "Y"

@@ -46,6 +46,32 @@ def millis_from_temporal(values: pa.Array) -> pa.Array:
     return scaled(values.cast(pa.int64()), 1_000, per_second).array
 
 
+def iso_texts(values: pa.Array) -> Converted:
+    """ISO 8601 texts of an Arrow date, time or timestamp array; what lies beyond the years 1 to 9999, or a day, is bad."""
+    kind = values.type
+    if pa.types.is_date64(kind):
+        values, kind = values.cast(pa.date32()), pa.date32()
+    elif pa.types.is_timestamp(kind) and kind.unit == "ns":
+        values, kind = pc.floor_temporal(values, unit="microsecond"), pa.timestamp("us", kind.tz)
+        values = values.cast(kind)
+    elif pa.types.is_time64(kind) and kind.unit == "ns":
+        kind = pa.time64("us")
+        values = scaled(values.cast(pa.int64()), 1, 1_000).array.cast(kind)
+    # Python's times of day go round the clock instead of ending.
+    day = 86_400 * _UNITS_PER_SECOND[kind.unit] if pa.types.is_time(kind) else None
+    narrow = pa.int32() if pa.types.is_date32(kind) or pa.types.is_time32(kind) else pa.int64()
+
+    def text(count: int) -> str:
+        try:
+            if day is not None and not 0 <= count < day:
+                raise ValueError
+            return str(pa.scalar(count, narrow).cast(kind).as_py().isoformat())
+        except (ValueError, OverflowError):
+            raise ValueError(f"{count}, as {kind}, is no time that ISO 8601 can write") from None
+
+    return by_unique(values.cast(narrow), text, pa.string())
+
+
 def from_millis(millis: pa.Array, time_format: DateTimeFormat) -> Converted:
     """Values of a time format from int64 milliseconds: int64, or text for a pattern."""
     if time_format.kind is TimeFormat.SIMPLE_DATE_FORMAT:

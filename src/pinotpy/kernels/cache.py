@@ -6,7 +6,8 @@ callee is never answered from a stale cache, and an edit compiles again only wha
 versions of Python, numba and llvmlite and for the CPU. No other room compiles anything (tests/test_architecture.py). Order:
 `PINOTPY_KERNEL_CACHE`, `$XDG_CACHE_HOME/pinotpy` or `~/.cache/pinotpy`, a folder in the package, else a temporary folder of
 this process, filled from whichever of these can be read: a read-only image that was warmed up compiles nothing, and one that was
-not still works.
+not still works. A folder that can be written takes over what those behind it have: an image keeps its code in the package, a
+container what it had to compile for another CPU on its volume.
 """
 
 from __future__ import annotations
@@ -112,19 +113,39 @@ def prepare() -> Path:
     """Point numba at the cache folder for this machine; return it. Must run before numba is imported."""
     os.environ["NUMBA_CACHE_LOCATOR_CLASSES"] = _LOCATORS
     name = environment_hash()
-    for base in _candidates():
-        folder = base / name
+    folders = [base / name for base in _candidates()]
+    for place, folder in enumerate(folders, 1):
         try:
             folder.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=folder):
                 pass
         except OSError:
             continue
+        for behind in folders[place:]:
+            _take_over(behind, folder)
         os.environ["NUMBA_CACHE_DIR"] = str(folder)
         return folder
-    folder = _temporary_copy([base / name for base in _candidates()])
+    folder = _temporary_copy(folders)
     os.environ["NUMBA_CACHE_DIR"] = str(folder)
     return folder
+
+
+def _take_over(source: Path, folder: Path) -> None:
+    """Copy what `folder` lacks of `source`, each entry whole or not at all: other processes use the folder meanwhile."""
+    with contextlib.suppress(OSError, shutil.Error):
+        lacking = [entry for entry in source.iterdir() if not (folder / entry.name).exists()]
+        if not lacking:
+            return
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".") as scratch:
+            for entry in lacking:
+                copied = Path(scratch) / entry.name
+                if entry.is_dir():
+                    shutil.copytree(entry, copied, copy_function=shutil.copyfile)
+                    copied.chmod(0o755)
+                else:
+                    shutil.copyfile(entry, copied)
+                with contextlib.suppress(OSError):  # another process was first
+                    copied.rename(folder / entry.name)
 
 
 def _temporary_copy(sources: list[Path]) -> Path:

@@ -116,7 +116,7 @@ def _spill_entry(context: Any, group: int, slot: int, window: int) -> Any:
         code = _grow_spill(context)
         if code != E_OK:
             return code, int64(0)
-    key = (group << 16 | slot << 8 | window) + 1
+    key = (group << 24 | slot << 8 | window) + 1  # 16 bits of a slot: query/operators/layout.py keeps rows within them
     mask = context[G_SPILL_MASK]
     entries = words(context[G_SPILL + V_ADDRESS], (mask + 1) * _SPILL_WORDS)
     at = _slot_of(entries, mask, key)
@@ -191,8 +191,8 @@ def _leave(context: Any, by_number: bool) -> Any:
         if entries[i * _SPILL_WORDS] == 0:
             continue
         key = entries[i * _SPILL_WORDS] - 1
-        out[position] = (key >> 16) if by_number else words(context[G_TABLE + V_ADDRESS] + (key >> 16) * width * 8, 1)[0]
-        out[position + 1], out[position + 2] = (key >> 8) & 0xFF, key & 0xFF
+        out[position] = (key >> 24) if by_number else words(context[G_TABLE + V_ADDRESS] + (key >> 24) * width * 8, 1)[0]
+        out[position + 1], out[position + 2] = (key >> 8) & 0xFFFF, key & 0xFF
         out[position + 3], out[position + 4] = entries[i * _SPILL_WORDS + 1], entries[i * _SPILL_WORDS + 2]
         position += _SPILL_ARENA_WORDS
     context[G_SPILL_ARENA + V_USED] = position

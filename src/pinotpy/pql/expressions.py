@@ -111,6 +111,7 @@ class ExpressionParser:
 
     def _prefixes(self, operators: list[_Operator], floor: int) -> None:
         cursor = self.cursor
+        waiting = len(operators)  # the ANDs of a long chain wait too
         while True:
             if cursor.word == "NOT" and self.allows_not and floor <= NOT:
                 operators.append(_Operator(NOT, "not", cursor.take(), True))
@@ -118,7 +119,7 @@ class ExpressionParser:
                 operators.append(_Operator(SIGN, cursor.symbol, cursor.take(), True))
             else:
                 return
-            if len(operators) > DEPTH_MAX:
+            if len(operators) - waiting > DEPTH_MAX:
                 raise cursor.error(f"expressions nest deeper than {DEPTH_MAX} levels; split the query")
 
     def _binary(self) -> _Operator | None:

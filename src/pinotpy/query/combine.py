@@ -77,6 +77,16 @@ def _merge_rows(context: QueryContext, tables: list[pa.Table]) -> pa.Table:
             return _grouped(context, rows, [f"k{i}" for i in range(len(context.group_by))])
 
 
+def state_names(column_names: Sequence[str], num_aggregations: int) -> list[list[str]]:
+    """The state columns of each aggregation, a<i>_<state>, among the columns of a partial result."""
+    names: list[list[str]] = [[] for _ in range(num_aggregations)]
+    for name in column_names:
+        prefix, _, state = name.partition("_")
+        if state and prefix[0] == "a":
+            names[int(prefix[1:])].append(name)
+    return names
+
+
 def _column(rows: pa.Table, name: str) -> pa.Array:
     column = rows.column(name)
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
@@ -90,8 +100,7 @@ def _grouped(context: QueryContext, rows: pa.Table, keys: list[str]) -> pa.Table
     else:
         groups, first = number_rows([_column(rows, name) for name in keys])
     out = {name: _column(rows, name).take(pa.array(first)) for name in keys}
-    for index, aggregation in enumerate(context.aggregations):
-        names = [name for name in rows.column_names if name.startswith(f"a{index}_")]
+    for aggregation, names in zip(context.aggregations, state_names(rows.column_names, len(context.aggregations)), strict=True):
         merged = aggregation_function(aggregation.function, aggregation.args).merge([_column(rows, name) for name in names], groups, len(first))
         out.update(zip(names, merged, strict=True))
     return pa.table([out[name] for name in rows.column_names], schema=rows.schema)

@@ -1,6 +1,7 @@
 """Statement + schema → QueryContext: names checked, defaults applied, kind decided.
 
-Reading order: this file, compile_pql or compile_sql (one per dialect), compile_columns, compile_aggregations, compile_filter, rewrite/.
+Reading order: this file, compile_pql or compile_sql (one per dialect; compile_constants without FROM), compile_columns,
+compile_aggregations, compile_filter, rewrite/.
 """
 
 from __future__ import annotations
@@ -9,12 +10,12 @@ from dataclasses import replace
 from typing import Final
 
 from pinotpy.errors import InvalidQueryError
-from pinotpy.pql.ast import Dialect, Literal, Statement
+from pinotpy.pql.ast import Dialect, Statement
 from pinotpy.query.compile_checks import check_expressions
 from pinotpy.query.compile_columns import ColumnResolver, TableSchema
 from pinotpy.query.compile_pql import PqlCompiler
-from pinotpy.query.compile_sql import SqlCompiler, compile_constants
-from pinotpy.query.context import QueryContext, QueryKind, QueryOptions
+from pinotpy.query.compile_sql import SqlCompiler
+from pinotpy.query.context import QueryContext, QueryOptions
 from pinotpy.query.user_functions import with_user_functions
 
 RESPONSE_ROWS_MAX: Final = 2**31 - 1
@@ -51,10 +52,6 @@ def compile_query(
     for name, count in (("LIMIT", statement.limit), ("TOP", statement.top)):
         if count is not None and count > response_rows_max:
             raise InvalidQueryError(f"Value for '{name}' ({count}) exceeds maximum allowed value of {response_rows_max}")
-    if statement.dialect is Dialect.SQL:
-        constants = compile_constants(statement, options, null_handling=null_handling)
-        if constants is not None:
-            return constants
     if not statement.table:
         raise InvalidQueryError("QueryValidationError: Data source (FROM clause) not found")
     folded = statement.dialect is Dialect.SQL if case_insensitive is None else case_insensitive
@@ -71,20 +68,3 @@ def compile_query(
     except RecursionError:
         # Only where the caller's own stack is deep already: the parser bounds how high expressions are.
         raise InvalidQueryError("expressions nest too deeply here; split the query") from None
-
-
-def compile_without_table(statement: Statement, options: QueryOptions) -> QueryContext:
-    """Compile a statement without FROM: its select list must be constants, or functions of constants.
-
-    Raises:
-        InvalidQueryError: (700) a column or aggregation without a table.
-    """
-    context = compile_constants(statement, options, null_handling=options.enable_null_handling)
-    if context is None:
-        raise InvalidQueryError("QueryValidationError: Data source (FROM clause) not found")
-    return context
-
-
-def is_constant_query(context: QueryContext) -> bool:
-    """Whether the answer is the literals of the select list, with no server asked: SELECT 1, 'a'."""
-    return context.kind is QueryKind.SELECTION and all(isinstance(column.expression, Literal) for column in context.output)

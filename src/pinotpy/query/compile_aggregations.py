@@ -14,8 +14,9 @@ from pinotpy.pql.ast import Call, Dialect, Expression, Identifier, Literal, Star
 from pinotpy.pql.literals import double_literal, integer_literal, string_literal
 from pinotpy.pql.printer import print_pql_aggregation, print_sql_aggregation
 from pinotpy.query.compile_columns import ColumnResolver
-from pinotpy.query.compile_filter import FilterCompiler, parse_error, position_text
+from pinotpy.query.compile_filter import FilterCompiler, parse_error
 from pinotpy.query.context import Aggregation, AggregationRef, And, Comparison, Filter, Predicate
+from pinotpy.query.positions import position_text
 from pinotpy.query.result_types import argument_of, types_of_columns
 from pinotpy.query.rewrite.filter_text import print_filter
 from pinotpy.query.rewrite.map_items import items_in

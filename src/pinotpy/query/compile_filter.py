@@ -6,10 +6,12 @@ from collections.abc import Callable
 from typing import Final
 
 from pinotpy.data_types import DataType
-from pinotpy.errors import InvalidQueryError, ParseError
+from pinotpy.errors import InvalidQueryError, ParseError, PinotError, QueryExecutionError
+from pinotpy.functions.patterns import regexp_pattern
 from pinotpy.pql.ast import Call, Dialect, Expression, Identifier, Literal, Position
 from pinotpy.pql.sql_keywords import MULTI_STAGE
 from pinotpy.query.context import And, Bound, Comparison, Constant, ExpressionPredicate, Filter, LiteralValue, Not, Or, Predicate
+from pinotpy.query.positions import position_text
 from pinotpy.query.rewrite.fold import fold_constants
 from pinotpy.query.rewrite.merge_equalities import simplify_filter
 
@@ -22,11 +24,6 @@ _FLIPPED: Final = {
     "greater_than_or_equal": "less_than_or_equal",
 }
 _TEXT_TYPES: Final = (DataType.STRING, DataType.JSON)
-
-
-def position_text(position: Position) -> str:
-    """` at line 1, column 5`, as all messages end."""
-    return f" at line {position.line}, column {position.column}"
 
 
 def parse_error(message: str, position: Position) -> ParseError:
@@ -176,6 +173,11 @@ class FilterCompiler:
             if not isinstance(third, Literal) or third.text not in ("i", "c"):
                 raise InvalidQueryError("expected 'i' (ignore case) or 'c' (case counts) as third argument of REGEXP_LIKE" + position_text(third.position))
             flags = "i" if third.text == "i" else ""
+        try:
+            regexp_pattern(pattern, ignore_case=flags == "i")
+        except QueryExecutionError as error:
+            fault: type[PinotError] = InvalidQueryError if self._dialect is Dialect.SQL else QueryExecutionError
+            raise fault(error.message + position_text(node.args[1].position)) from error
         return Predicate(node.args[0], Comparison.REGEXP_LIKE, (pattern,), flags=flags)
 
     def _text_match(self, node: Call) -> Filter:
@@ -203,7 +205,7 @@ class FilterCompiler:
         if self._dialect is Dialect.SQL and isinstance(left, Identifier):
             data_type = self._type_of(left.name)
             if data_type is not None and data_type not in _TEXT_TYPES:
-                hint = f"CAST({left.name} AS VARCHAR) makes it text"
+                hint = f"CAST({'…' if left.name.startswith('$') else left.name} AS VARCHAR) makes it text"
                 raise InvalidQueryError(f"Unsupported data type: {data_type}: {node.name.upper()} needs text; {hint}" + position_text(left.position))
         return pattern.text
 

@@ -17,8 +17,9 @@ from pinotpy.pql.literals import double_literal
 from pinotpy.pql.printer import print_expression
 from pinotpy.query.compile_aggregations import AggregationCollector, aggregations_in, has_aggregation
 from pinotpy.query.compile_columns import ColumnResolver
-from pinotpy.query.compile_filter import FilterCompiler, parse_error, position_text
+from pinotpy.query.compile_filter import FilterCompiler, parse_error
 from pinotpy.query.context import AggregationRef, Filter, OrderBy, OutputColumn, QueryContext, QueryKind, QueryOptions
+from pinotpy.query.positions import position_text
 from pinotpy.query.rewrite.fold import fold_constants
 
 DEFAULT_ROWS: Final = 10

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
-from pinotpy.clock import SystemClock
 from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError, QueryExecutionError
 from pinotpy.pql.aggregation_names import is_aggregation
@@ -19,15 +18,15 @@ from pinotpy.pql.printer import print_expression, print_literal
 from pinotpy.pql.sql_keywords import MULTI_STAGE
 from pinotpy.query.compile_aggregations import AggregationCollector, aggregations_in, has_aggregation
 from pinotpy.query.compile_columns import ColumnResolver
-from pinotpy.query.compile_filter import FilterCompiler, parse_error, position_text
+from pinotpy.query.compile_filter import FilterCompiler, parse_error
 from pinotpy.query.context import AggregationRef, Filter, OrderBy, OutputColumn, QueryContext, QueryKind, QueryOptions
+from pinotpy.query.positions import position_text
 from pinotpy.query.rewrite.aggregations import rewrite_aggregations
 from pinotpy.query.rewrite.constants import fold_functions
 from pinotpy.query.rewrite.map_items import with_value_types
-from pinotpy.query.rewrite.pin_time import at_moment
+from pinotpy.query.unknown_function import check_functions
 
 DEFAULT_ROWS: Final = 10
-_clock: Final = SystemClock()
 
 
 class SqlCompiler:
@@ -176,6 +175,7 @@ class SqlCompiler:
     def _aggregation(self, having: Expression | None, order: list[OrderItem]) -> QueryContext:
         for item in self._items:
             if not _depends_on(item.expression, frozenset()):
+                check_functions(item.expression)  # perhaps an aggregation is misspelt
                 raise parse_error("Columns and Aggregate functions can't co-exist without GROUP BY clause", item.expression.position)
         collector = self._collector()
         output = self._aggregated_output(collector)
@@ -191,6 +191,8 @@ class SqlCompiler:
         clauses: list[Expression] = [*selected, *([] if having is None else [having]), *(item.expression for item in order)]
         for expression in clauses:
             if not _depends_on(expression, known):
+                for written in [expression, *groups]:
+                    check_functions(written)  # perhaps an aggregation is misspelt
                 text = print_expression(_first_column(expression, known), Dialect.SQL)
                 raise parse_error(f"'{text}' should be functionally dependent on the columns used in GROUP BY clause.", expression.position)
         if not aggregates and having is None and set(selected) == known and all(item.expression in known for item in order):
@@ -275,31 +277,6 @@ class SqlCompiler:
             options=self._options,
             explain=statement.explain,
         )
-
-
-def compile_constants(statement: Statement, options: QueryOptions, *, null_handling: bool) -> QueryContext | None:
-    """The context of a select list of constants (SELECT 1, upper('a'), now()), which needs no table; None for any other statement."""
-    if statement.dialect is not Dialect.SQL or statement.distinct or statement.group_by:
-        return None
-    output = []
-    now_ms = _clock.now_ms()  # one moment for all of them
-    for item in statement.select:
-        expression, alias = fold_functions(at_moment(item.expression, now_ms)), item.alias
-        if not isinstance(expression, Literal):
-            return None
-        output.append(OutputColumn(print_literal(expression) if alias is None else alias, expression))
-    limit = DEFAULT_ROWS if statement.limit is None else statement.limit
-    return QueryContext(
-        dialect=Dialect.SQL,
-        kind=QueryKind.SELECTION,
-        table=statement.table,
-        output=tuple(output),
-        limit=limit,
-        offset=statement.offset or 0,
-        null_handling=null_handling,
-        options=options,
-        explain=statement.explain,
-    )
 
 
 def _depends_on(expression: Expression, groups: frozenset[Expression]) -> bool:

@@ -19,8 +19,10 @@ from pinotpy.query.operators.distinct import run_distinct
 from pinotpy.query.operators.group_by import run_group_by
 from pinotpy.query.operators.segment_order import in_order_of_values
 from pinotpy.query.operators.selection import run_selection
+from pinotpy.query.operators.top_groups import pays_off_to_choose
 from pinotpy.query.partial import PartialResult, Statistics
 from pinotpy.query.plan import ScanPlan
+from pinotpy.query.reduce import without_hidden_groups
 from pinotpy.query.scan import build_scan
 from pinotpy.query.segment_set import SegmentSet
 from pinotpy.query.star_tree.plans import plans_of
@@ -80,6 +82,9 @@ def execute(
         with stage(control.trace, context.kind.value) as operating:
             partials = [_OPERATORS[context.kind](plan) for plan in plans]
             partial = partials[0] if len(partials) == 1 else merge_partials(context, partials)
+            if is_whole and context.kind is QueryKind.GROUP_BY and pays_off_to_choose(context, partial.num_rows):
+                assert partial.rows is not None
+                partial.rows = without_hidden_groups(context, partial.rows)
             docs, rows = partial.statistics.num_docs_scanned, partial.num_rows
             operating.note(docsIn=docs, rowsOut=rows)
             operating.rest("COMBINE", rowsOut=rows)

@@ -125,7 +125,7 @@ class Rows:
     def truth(self, expression: Expression) -> pa.Array:
         """The expression as a condition, BOOLEAN with null for unknown: numbers are true unless they are 0."""
         values = spread(self.value(expression), self.count)
-        return values if pa.types.is_boolean(values.type) else pc.not_equal(self.doubles(expression), 0.0)
+        return values if pa.types.is_boolean(values.type) else pc.not_equal(spread(self.doubles(expression), self.count), 0.0)
 
     def doubles(self, expression: Expression) -> Value:
         """Values as DOUBLE; raises for values that are no numbers."""

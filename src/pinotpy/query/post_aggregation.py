@@ -66,7 +66,7 @@ def evaluate(expression: Expression | AggregationRef, groups: Groups) -> pa.Arra
 def _rows(groups: Groups) -> Rows:
     columns = {f"$agg{i}": values for i, values in enumerate(groups.values)}
     columns |= {f"$key{groups.context.group_by.index(key)}": values for key, values in groups.keys.items()}
-    return Rows(_as_rows(groups.context), groups.num_rows, columns.__getitem__, lambda name: _nulls(columns[name]))
+    return Rows(as_rows_of_groups(groups.context), groups.num_rows, columns.__getitem__, lambda name: _nulls(columns[name]))
 
 
 def type_of_groups(expression: Expression | AggregationRef, context: QueryContext) -> ResultType:
@@ -80,7 +80,7 @@ def type_of_groups(expression: Expression | AggregationRef, context: QueryContex
         case Identifier() | Call() if expression in context.group_by:
             return ResultType(result_type(expression, context).data_type)  # a multi-value group expression shows one value a group
         case _:
-            found = types_of(_as_rows(context)).of(_over_columns(expression, context))
+            found = types_of(as_rows_of_groups(context)).of(_over_columns(expression, context))
             return replace(found, shown_as="OBJECT") if isinstance(expression, Call) and expression.name in _UNTYPED else found
 
 
@@ -90,7 +90,7 @@ def type_of_aggregation(context: QueryContext, aggregation: Aggregation) -> Resu
     return ResultType(found.data_type, found.single_value)
 
 
-def _as_rows(context: QueryContext) -> QueryContext:
+def as_rows_of_groups(context: QueryContext) -> QueryContext:
     """The query as if aggregations and keys were its columns."""
     keys = [ColumnRef(f"$key{i}", result_type(key, context).data_type or DataType.STRING) for i, key in enumerate(context.group_by)]
     values = []
@@ -120,16 +120,17 @@ def _nulls(values: pa.Array) -> np.ndarray[Any, np.dtype[np.bool_]] | None:
 
 def select_groups(condition: Filter, groups: Groups) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """Which groups a HAVING keeps, bool[num_rows]; conditions mean what they mean in WHERE."""
-    kept = pc.fill_null(_rows(groups).filter(_filter_over_columns(condition, groups.context)), False)
+    kept = pc.fill_null(_rows(groups).filter(filter_over_groups(condition, groups.context)), False)
     return np.asarray(kept.to_numpy(zero_copy_only=False), np.bool_)
 
 
-def _filter_over_columns(condition: Filter, context: QueryContext) -> Filter:
+def filter_over_groups(condition: Filter, context: QueryContext) -> Filter:
+    """The condition with aggregations and keys as columns of `as_rows_of_groups`."""
     match condition:
         case And(children=children) | Or(children=children):
-            return replace(condition, children=tuple([_filter_over_columns(child, context) for child in children]))
+            return replace(condition, children=tuple([filter_over_groups(child, context) for child in children]))
         case Not(child=child):
-            return Not(_filter_over_columns(child, context))
+            return Not(filter_over_groups(child, context))
         case ExpressionPredicate(expression=expression):
             return ExpressionPredicate(_over_columns(expression, context))
         case Predicate(lhs=left):

@@ -131,8 +131,8 @@ def typed_leg(predicate: Predicate, column: ColumnRef, dialect: Dialect) -> Leg:
     """The leg of a predicate on a column.
 
     Raises:
-        QueryExecutionError: (200) in PQL: a literal that is not of the column's type; both dialects: a bad pattern or search text.
-        InvalidQueryError: (700) in SQL: a literal that is not of the column's type.
+        QueryExecutionError: (200) in PQL: a literal that is not of the column's type, a bad pattern; both dialects: a bad search text.
+        InvalidQueryError: (700) in SQL: a literal that is not of the column's type, a bad pattern.
     """
     assert isinstance(predicate.lhs, Identifier)
     negated = predicate.comparison in _NEGATIVE
@@ -158,7 +158,7 @@ def _test(predicate: Predicate, comparison: Comparison, column: ColumnRef, diale
             raise _refusal(dialect)(f"JSON_MATCH needs a single-valued STRING or JSON column, found '{column.name}', which is {found}", column=column.name)
         return JsonSearch(text)
     if comparison in (Comparison.REGEXP_LIKE, Comparison.LIKE):
-        pattern = _pattern(predicate, comparison)
+        pattern = _pattern(predicate, comparison, dialect)
         if data_type in (DataType.BYTES, DataType.BIG_DECIMAL, DataType.TIMESTAMP):
             raise _refusal(dialect)(f"Unsupported data type: {data_type}: {comparison} needs text", column=column.name)
         if data_type is DataType.BOOLEAN:
@@ -167,7 +167,7 @@ def _test(predicate: Predicate, comparison: Comparison, column: ColumnRef, diale
     if data_type is DataType.BOOLEAN:
         return _boolean(predicate, comparison, dialect)
     strict = dialect is Dialect.PQL or not column.single_value
-    convert = _Converter(data_type, dialect, strict)
+    convert = _Converter(data_type, dialect, strict, "" if column.name.startswith("$") else f" of column '{column.name}'")
     if comparison is Comparison.RANGE:
         return convert.range(predicate.lower, predicate.upper)
     if comparison is Comparison.IN and len(predicate.values) > 1:
@@ -175,12 +175,15 @@ def _test(predicate: Predicate, comparison: Comparison, column: ColumnRef, diale
     return convert.equal(predicate.values[0])
 
 
-def _pattern(predicate: Predicate, comparison: Comparison) -> TextPattern:
+def _pattern(predicate: Predicate, comparison: Comparison, dialect: Dialect) -> TextPattern:
     text = predicate.values[0]
     assert isinstance(text, str)
-    if comparison is Comparison.LIKE:
-        return like_pattern(text, ignore_case="i" in predicate.flags, escape=predicate.escape)
-    return regexp_pattern(text, ignore_case="i" in predicate.flags)
+    try:
+        if comparison is Comparison.LIKE:
+            return like_pattern(text, ignore_case="i" in predicate.flags, escape=predicate.escape)
+        return regexp_pattern(text, ignore_case="i" in predicate.flags)
+    except QueryExecutionError as error:
+        raise _refusal(dialect)(error.message) from error
 
 
 # --- BOOLEAN --------------------------------------------------------------------------------------------------------
@@ -253,11 +256,12 @@ _INT_LIMITS: Final = {DataType.INT: (-(2**31), 2**31 - 1), DataType.LONG: (-(2**
 
 @dataclass(frozen=True, slots=True)
 class _Converter:
-    """Literals to stored values of one type. strict: every literal must parse as the type, numbers too."""
+    """Literals to stored values of one type. strict: every literal must parse as the type, numbers too. whose: what messages call it."""
 
     data_type: DataType
     dialect: Dialect
     strict: bool
+    whose: str = ""
 
     def equal(self, value: LiteralValue) -> Test:
         return self.range(Bound(value, True), Bound(value, True))
@@ -303,7 +307,7 @@ class _Converter:
     # --- one literal ------------------------------------------------------------------------------------------------
 
     def _error(self, value: LiteralValue) -> PinotError:
-        return _refusal(self.dialect)(f"Cannot convert value: '{literal_text(value)}' to type: {self.data_type}")
+        return _refusal(self.dialect)(f"Cannot convert value: '{literal_text(value)}' to type: {self.data_type}{self.whose}")
 
     def _integer(self, value: LiteralValue) -> int | float | Decimal:
         # The exact number; with `strict` an int within the type.

@@ -15,6 +15,7 @@ from pinotpy.errors import InvalidQueryError
 from pinotpy.functions.spec import aggregation_function
 from pinotpy.pql.ast import Dialect
 from pinotpy.pql.printer import print_expression
+from pinotpy.query.combine import state_names
 from pinotpy.query.context import AggregationRef, OutputColumn, QueryContext, QueryKind
 from pinotpy.query.ordering import SortKey, order_indices
 from pinotpy.query.partial import PartialResult
@@ -37,9 +38,9 @@ def reduce_partials(context: QueryContext, partial: PartialResult) -> ReducedRes
 
 
 def constant_row(context: QueryContext) -> ReducedResult:
-    """The answer to a select list of literals: one row, no server asked."""
+    """The answer to a select list of constants: one row, no server asked."""
     groups = Groups(context, {}, (), 1)
-    columns = [ResultColumn(c.name, type_of_groups(c.expression, context), evaluate(c.expression, groups)) for c in context.output]
+    columns = [ResultColumn(c.name, result_type(c.expression, context), evaluate(c.expression, groups)) for c in context.output]
     return ReducedResult(context.kind, tuple(ResultColumn(c.name, c.type, c.values.slice(context.offset, context.limit)) for c in columns))
 
 
@@ -86,12 +87,13 @@ def _aggregation(context: QueryContext, rows: pa.Table | None) -> ReducedResult:
 def _finished(context: QueryContext, rows: pa.Table | None) -> tuple[list[pa.Array], list[pa.Array]]:
     """The value column of every aggregation, and what PQL orders its groups by. Without rows: one row of nothing seen."""
     values, ranks = [], []
-    for index, aggregation in enumerate(context.aggregations):
+    names = state_names([] if rows is None else rows.column_names, len(context.aggregations))
+    for aggregation, states_of in zip(context.aggregations, names, strict=True):
         function = aggregation_function(aggregation.function, aggregation.args)
         if rows is None:
             states = function.nothing_seen(argument_of(aggregation.args, types_of(context), function.num_expressions))
         else:
-            states = [_in_one(rows.column(name)) for name in rows.column_names if name.startswith(f"a{index}_")]
+            states = [_in_one(rows.column(name)) for name in states_of]
         values.append(function.finish(states, null_handling=context.null_handling))
         ranks.append(function.order_values(states, values[-1]))
     return values, ranks
@@ -107,12 +109,38 @@ def _output(context: QueryContext, column: OutputColumn, groups: Groups, rows: s
 # --- groups --------------------------------------------------------------------------------------------------------
 
 
+def without_hidden_groups(context: QueryContext, rows: pa.Table) -> pa.Table:
+    """The groups that the answer shows, or may show, of rows that the whole answer is made of: the same answer of fewer rows.
+
+    A server that has everything sends these instead of all its groups; the reduce of them decides again, alike.
+    """
+    if context.having is None and not context.order_by and context.dialect is Dialect.SQL:
+        return rows.slice(0, context.offset + context.limit)
+    groups = _groups(context, rows)
+    chosen = np.arange(rows.num_rows) if context.having is None else np.flatnonzero(select_groups(context.having, groups))
+    if context.having is not None:
+        groups = _take(groups, chosen)
+    if context.dialect is Dialect.SQL or context.options.group_by_mode_sql:
+        shown = _ordered(context, groups)
+    else:
+        shown = np.unique(np.concatenate([_best(context, column, groups) for column in context.output if not _is_key(context, column)]))
+    return rows.take(pa.array(chosen[shown]))
+
+
+def _is_key(context: QueryContext, column: OutputColumn) -> bool:
+    return column.expression in context.group_by
+
+
+def _groups(context: QueryContext, rows: pa.Table) -> Groups:
+    keys = {expression: _in_one(rows.column(f"k{i}")) for i, expression in enumerate(context.group_by)}
+    values, ranks = _finished(context, rows)
+    return Groups(context, keys, tuple(values), rows.num_rows, tuple(ranks))
+
+
 def _group_by(context: QueryContext, rows: pa.Table | None) -> ReducedResult:
     if rows is None:
         return _no_groups(context)
-    keys = {expression: _in_one(rows.column(f"k{i}")) for i, expression in enumerate(context.group_by)}
-    values, ranks = _finished(context, rows)
-    groups = Groups(context, keys, tuple(values), rows.num_rows, tuple(ranks))
+    groups = _groups(context, rows)
     if context.having is not None:
         groups = _take(groups, np.flatnonzero(select_groups(context.having, groups)))
     if has_own_lists(context):

@@ -10,10 +10,12 @@ from typing import Final
 from weakref import ref
 
 from pinotpy.data_types import INT_MIN, LONG_MIN, DataType
+from pinotpy.errors import InvalidQueryError, QueryExecutionError
 from pinotpy.functions.scalar.spec import Bound, Operand, bind, find_scalar_function
 from pinotpy.functions.spec import Argument, aggregation_function, function_named
 from pinotpy.pql.ast import Call, Dialect, Expression, Identifier, Literal, Star
 from pinotpy.query.context import Aggregation, AggregationRef, ColumnRef, QueryContext
+from pinotpy.query.positions import at_position
 from pinotpy.query.reduced import ResultType
 from pinotpy.query.unknown_function import unknown_function
 
@@ -77,7 +79,10 @@ class ExpressionTypes:
         if find_scalar_function(call.name) is None:
             raise unknown_function(call, self.dialect)
         is_long = any(operand.literal is not None and len(operand.literal.text) > _KEPT_CHARACTERS_MAX for operand in operands)
-        found = (bind.__wrapped__ if is_long else bind)(call.name, operands, self.dialect)
+        try:
+            found = (bind.__wrapped__ if is_long else bind)(call.name, operands, self.dialect)
+        except (InvalidQueryError, QueryExecutionError) as error:
+            raise at_position(error, call.position) from error
         key, bound = id(call), self._bound
         bound[key] = ref(call, lambda _: bound.pop(key, None)), found
         return found

@@ -18,7 +18,7 @@ from pinotpy.data_types import DataType
 from pinotpy.functions.spec import AggregateFunction, aggregation_function
 from pinotpy.pql.ast import Call, Dialect, Expression, Identifier, Literal
 from pinotpy.pql.printer import print_expression
-from pinotpy.query.combine import sort_columns
+from pinotpy.query.combine import sort_columns, state_names
 from pinotpy.query.context import AggregationRef, QueryContext, QueryKind
 from pinotpy.query.partial import PartialResult
 from pinotpy.query.post_aggregation import type_of_aggregation
@@ -107,7 +107,7 @@ class _Finishing:
     def __call__(self, rows: RowValues) -> list[list[Any]] | None:
         names = tuple(rows)
         if names != self.names:
-            self.states = tuple(tuple(name for name in names if name.startswith(f"a{index}_")) for index in range(len(self.functions)))
+            self.states = tuple(map(tuple, state_names(names, len(self.functions))))
             self.names = names
         finished = []
         for function, states in zip(self.functions, self.states, strict=True):

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pinotpy.errors import PinotError
+from pinotpy.functions.patterns import regexp_pattern
 from pinotpy.pql.ast import Dialect
 from pinotpy.pql.shape import Shape, literal_value, text_of
 from pinotpy.query.context import Comparison, LiteralValue, QueryContext
@@ -48,7 +49,8 @@ class _Slot:
 class Template:
     """`context`: as compiled for one text; of its filter's literals those at slots belong to that text alone.
 
-    fixed: which literals of the text belong to the key. lists: places of the filter's literals of which no two may be equal.
+    fixed: which literals of the text belong to the key. lists: places of the filter's literals of which no two may be equal. patterns:
+    places of regular expressions, and whether they ignore case.
     """
 
     context: QueryContext
@@ -57,6 +59,7 @@ class Template:
     slots: tuple[_Slot, ...]
     fixed: tuple[int, ...]
     lists: tuple[tuple[int, ...], ...]
+    patterns: tuple[tuple[int, bool], ...] = ()
 
     def bind(self, written: list[str]) -> list[LiteralValue] | None:
         """The filter's literals for the literals of another text of this shape and key; None if that text has to be compiled."""
@@ -69,7 +72,7 @@ class Template:
         for places in self.lists:
             if len({(type(values[place]), values[place]) for place in places}) < len(places):
                 return None
-        return values
+        return values if all(_is_pattern(values[place], ignore_case) for place, ignore_case in self.patterns) else None
 
 
 def make_template(shape: Shape, literals: list[str], dialect: Dialect, compiled: Callable[[str], QueryContext]) -> Template | None:
@@ -92,7 +95,7 @@ def make_template(shape: Shape, literals: list[str], dialect: Dialect, compiled:
             marked[index] = mark
     if not slots or len({slot.place for slot in slots}) < len(slots) or not _may_stand_together(marked, slots, shape, values, expected, compiled):
         return None
-    lists = []
+    lists, patterns = [], []
     place = 0
     places = {slot.place for slot in slots}
     for predicate in predicates_of(context.filter):
@@ -102,8 +105,18 @@ def make_template(shape: Shape, literals: list[str], dialect: Dialect, compiled:
             return None
         if len(predicate.values) > 1:
             lists.append(own)
+        if predicate.comparison is Comparison.REGEXP_LIKE:
+            patterns.append((own[0], "i" in predicate.flags))
     fixed = tuple(sorted(set(range(len(literals))) - {slot.literal for slot in slots}))
-    return Template(context, dialect, tuple(values), tuple(slots), fixed, tuple(lists))
+    return Template(context, dialect, tuple(values), tuple(slots), fixed, tuple(lists), tuple(patterns))
+
+
+def _is_pattern(value: LiteralValue, ignore_case: bool) -> bool:
+    try:
+        regexp_pattern(str(value), ignore_case=ignore_case)
+    except PinotError:
+        return False
+    return True
 
 
 def _mark(kind: str, index: int) -> str:

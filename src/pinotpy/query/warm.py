@@ -16,7 +16,9 @@ from pinotpy.decimals import encode_decimal
 from pinotpy.kernels import (
     binding,
     dealing,
+    distinct_rows,
     doc_sets,
+    double_digits,
     few_rows,
     global_groups,
     global_ids,
@@ -146,6 +148,8 @@ def warm() -> None:
     merge.warm()
     global_ids.warm()
     pairs.warm()
+    distinct_rows.warm()
+    double_digits.warm()
     ranks.warm()
     rank_search.warm()
     value_bits.warm()

@@ -10,8 +10,9 @@ from __future__ import annotations
 import os
 import tarfile
 import tempfile
+from io import BytesIO
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 from pinotpy.errors import UnsafeArchiveError, UserError
 from pinotpy.names import check_segment_name
@@ -23,6 +24,7 @@ from pinotpy.segment.tar_stream import ArchiveLimits, Entry, read_entries
 
 # Dict ids and plain numbers gain little from more effort, and level 1 is three times faster than the default.
 _GZIP_LEVEL: Final = 1
+_METADATA_LIMITS: Final = ArchiveLimits(entries_max=4, file_max_bytes=layout.METADATA_MAX_BYTES, total_max_bytes=layout.METADATA_MAX_BYTES)
 
 
 def pack_segment(segment_dir: Path, tar_gz_path: Path, *, threads: int | None = None) -> Path:
@@ -50,27 +52,29 @@ def pack_segment(segment_dir: Path, tar_gz_path: Path, *, threads: int | None = 
 
 
 def _write_tar(out: GzipStream, directory: FileDirectory, root: str, columns_files: list[str]) -> None:
-    def header(name: str, size: int, kind: bytes) -> bytes:
-        info = tarfile.TarInfo(name)
-        info.size, info.type, info.mode = size, kind, 0o755 if kind == tarfile.DIRTYPE else 0o444
-        return info.tobuf(tarfile.PAX_FORMAT)
-
-    out.write(header(root, 0, tarfile.DIRTYPE))
+    out.write(_header(root, 0, tarfile.DIRTYPE))
     sizes = directory.fingerprint()
     for name in (layout.METADATA, *columns_files):
         size = sizes[name][0]
-        out.write(header(f"{root}/{name}", size, tarfile.REGTYPE))
+        out.write(_header(f"{root}/{name}", size, tarfile.REGTYPE))
         for piece in directory.chunks(name):
             out.write(piece)
         out.write(bytes(-size % 512))
     out.write(bytes(1024))
 
 
-def unpack_segment(tar_path: Path, into_dir: Path, *, limits: ArchiveLimits | None = None) -> Path:
+def _header(name: str, size: int, kind: bytes) -> bytes:
+    info = tarfile.TarInfo(name)
+    info.size, info.type, info.mode = size, kind, 0o755 if kind == tarfile.DIRTYPE else 0o444
+    return info.tobuf(tarfile.PAX_FORMAT)
+
+
+def unpack_segment(tar_path: Path, into_dir: Path, *, limits: ArchiveLimits | None = None, is_durable: bool = True) -> Path:
     """Unpack a segment of unknown origin to `into_dir/<segment name>` and return that folder.
 
     The name is the archive's own: compare it with the one that you expect, then `load_segment` checks the bytes. Files are
     streamed into a temporary folder, opened with O_EXCL and O_NOFOLLOW, and appear in one step; on failure nothing is left.
+    `is_durable` false: only to look at, the files are not forced to the disk.
 
     Raises:
         UnsafeArchiveError: anything but one directory with the files of a segment, within the limits; says what and why.
@@ -85,7 +89,7 @@ def unpack_segment(tar_path: Path, into_dir: Path, *, limits: ArchiveLimits | No
                 folder, file = _split_name(entry)
                 if draft is None:
                     root = folder
-                    draft = FileDirectory(Path(into_dir) / root).create()
+                    draft = FileDirectory(Path(into_dir) / root).create(is_durable=is_durable)
                 elif folder != root:
                     raise UnsafeArchiveError(f"archive has two directories, '{root}' and '{folder}': a segment has one")
                 if file in seen:
@@ -103,6 +107,47 @@ def unpack_segment(tar_path: Path, into_dir: Path, *, limits: ArchiveLimits | No
     finally:
         if draft is not None:
             draft.abort()
+
+
+def read_archive_metadata(source: BinaryIO, *, limits: ArchiveLimits | None = None) -> tuple[SegmentMetadata, bytes]:
+    """The metadata of a packed segment, read and as its file stands, without reading further than it: it comes first where we pack.
+
+    Raises:
+        UnsafeArchiveError: no archive of a segment up to there.
+        SegmentCorruptError, UnsupportedVersionError: the metadata cannot be trusted, or are those of another segment.
+    """
+    for entry in read_entries(source, limits or ArchiveLimits()):
+        folder, file = _split_name(entry)
+        if file != layout.METADATA:
+            continue
+        if entry.size_bytes > layout.METADATA_MAX_BYTES:
+            raise UnsafeArchiveError(f"archive has {entry.size_bytes} bytes of metadata, allowed: {layout.METADATA_MAX_BYTES}")
+        data = b"".join(entry.contents)
+        metadata = SegmentMetadata.from_bytes(data, f"{folder}/{layout.METADATA}")
+        if metadata.segment_name != folder:
+            raise UnsafeArchiveError(f"the archive's folder is '{folder[:200]}', its metadata says segment '{metadata.segment_name[:200]}'")
+        return metadata, data
+    raise UnsafeArchiveError(f"archive is no segment: '{layout.METADATA}' is missing")
+
+
+def read_metadata_archive(source: BinaryIO) -> SegmentMetadata:
+    """The metadata of a metadata push: an archive as `pack_metadata` makes it, nothing more in it. Raises as `read_archive_metadata`."""
+    metadata, _ = read_archive_metadata(source, limits=_METADATA_LIMITS)
+    source.seek(0)
+    for entry in read_entries(source, _METADATA_LIMITS):
+        if not entry.is_directory and _split_name(entry)[1] != layout.METADATA:
+            raise UnsafeArchiveError(f"archive of a metadata push has '{entry.name[:200]}': expected {layout.METADATA} alone")
+    return metadata
+
+
+def pack_metadata(metadata: bytes, segment_name: str) -> bytes:
+    """The archive of a metadata push: the folder of a segment with its metadata file alone. Equal metadata give equal bytes."""
+    root, out = check_segment_name(segment_name), BytesIO()
+    with GzipStream(out, _GZIP_LEVEL, 1) as packed:
+        packed.write(_header(root, 0, tarfile.DIRTYPE))
+        packed.write(_header(f"{root}/{layout.METADATA}", len(metadata), tarfile.REGTYPE))
+        packed.write(metadata + bytes(-len(metadata) % 512) + bytes(1024))
+    return out.getvalue()
 
 
 def _split_name(entry: Entry) -> tuple[str, str]:

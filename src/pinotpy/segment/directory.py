@@ -101,8 +101,9 @@ class FileDirectory:
     def exists(self) -> bool:
         return self.path.is_dir()
 
-    def create(self) -> _FileDraft:
-        return _FileDraft(self.path)
+    def create(self, *, is_durable: bool = True) -> _FileDraft:
+        """`is_durable`: what is committed survives a crash; false for what is looked at and thrown away."""
+        return _FileDraft(self.path, is_durable=is_durable)
 
     def amend(self) -> _FileAmendment:
         return _FileAmendment(self.path)
@@ -162,13 +163,14 @@ class FileDirectory:
 
 
 class _FileDraft:
-    def __init__(self, target: Path) -> None:
+    def __init__(self, target: Path, *, is_durable: bool = True) -> None:
         if len(os.fsencode(target.name)) > _NAME_MAX_BYTES:
             raise UserError(f"segment name has {len(os.fsencode(target.name))} bytes, a folder's name has at most {_NAME_MAX_BYTES}", name=target.name)
         if target.exists():
             raise AlreadyExistsError(f"there is a segment at '{target}' already: delete it or choose another folder", path=str(target))
         target.parent.mkdir(parents=True, exist_ok=True)
         self._target = target
+        self._is_durable = is_durable
         self._folder: Path | None = Path(tempfile.mkdtemp(prefix=f".{target.name[:100]}.", suffix=".tmp", dir=target.parent))
         self._descriptors: dict[str, int] = {}
 
@@ -189,10 +191,12 @@ class _FileDraft:
         try:
             for descriptor in self._descriptors.values():
                 os.fchmod(descriptor, 0o444)
-                os.fsync(descriptor)
+                if self._is_durable:
+                    os.fsync(descriptor)
             self._close()
             os.chmod(self._folder, 0o755)
-            _sync_folder(self._folder)
+            if self._is_durable:
+                _sync_folder(self._folder)
             try:
                 os.rename(self._folder, self._target)
             except OSError as error:
@@ -202,7 +206,8 @@ class _FileDraft:
                     f"there is a segment at '{self._target}' already: delete it or choose another folder", path=str(self._target)
                 ) from None
             self._folder = None
-            _sync_folder(self._target.parent)
+            if self._is_durable:
+                _sync_folder(self._target.parent)
         finally:
             self.abort()
 
@@ -353,6 +358,16 @@ class _MemoryDraft:
 
     def abort(self) -> None:
         self._files = {}
+
+
+def release_pages(data: NDArray[np.uint8], start: int, end: int) -> None:
+    """Take a mapped file's bytes out of this process's memory; they come again when they are read. Nothing happens to other arrays."""
+    owner: Any = data
+    while isinstance(owner, np.ndarray | memoryview):
+        owner = owner.base if isinstance(owner, np.ndarray) else owner.obj
+    first, last = start & -mmap.PAGESIZE, end & -mmap.PAGESIZE
+    if isinstance(owner, mmap.mmap) and last > first:
+        owner.madvise(mmap.MADV_DONTNEED, first, last - first)
 
 
 def _write(descriptor: int, data: bytes | NDArray[Any]) -> None:

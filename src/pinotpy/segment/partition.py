@@ -113,6 +113,13 @@ def partition_of(function_name: str, num_partitions: int, text: str) -> int:
 def partitions_of(function_name: str, num_partitions: int, values: NDArray[Any] | pa.Array, data_type: DataType) -> tuple[int, ...] | None:
     """Ascending partition ids of distinct stored values (a numpy array, or Arrow binary or large_binary), or None where the
     function does not apply to one of them: then nothing may be pruned."""
+    ids = partition_ids(function_name, num_partitions, values, data_type)
+    return None if ids is None else tuple(np.unique(ids).tolist())
+
+
+def partition_ids(function_name: str, num_partitions: int, values: NDArray[Any] | pa.Array, data_type: DataType) -> NDArray[np.int64] | None:
+    """The partition of each of some stored values (a numpy array, or Arrow binary or large_binary), or None where the function
+    does not apply to one of them."""
     # Imported here: a broker prunes by `partition_of` and needs neither Arrow nor a compiler for it.
     import pyarrow as pa
 
@@ -124,14 +131,14 @@ def partitions_of(function_name: str, num_partitions: int, values: NDArray[Any] 
     name = function_name.lower()
     if name == "modulo":
         try:
-            numbers = texts.cast(pa.int64()).to_numpy() if isinstance(values, pa.Array) else values.astype(np.int64)
+            numbers: NDArray[np.int64] = np.asarray(texts.cast(pa.int64())) if isinstance(values, pa.Array) else values.astype(np.int64)
         except pa.ArrowInvalid:
             return None
-        return tuple(np.unique(numbers % num_partitions).tolist())
+        return numbers % num_partitions
     _, offsets, data = texts.buffers()
     first = texts.offset
     ends = np.frombuffer(offsets, np.int64)[first : first + len(texts) + 1] if len(texts) else np.zeros(1, np.int64)
-    hashes = np.empty(len(texts), np.uint32)
+    hashes: NDArray[np.uint32] = np.empty(len(texts), np.uint32)
     kernel = {"hashcode": string_hash_codes, "bytearray": bytes_hash_codes}.get(name, murmur2_texts)
     kernel(ends, np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(1, np.uint8), hashes)
     if name in ("murmur", "murmur2"):
@@ -139,7 +146,7 @@ def partitions_of(function_name: str, num_partitions: int, values: NDArray[Any] 
     else:
         plain = np.abs(hashes.view(np.int32).astype(np.int64))
         plain[plain == 1 << 31] = 0
-    return tuple(np.unique(plain % num_partitions).tolist())
+    return plain % num_partitions
 
 
 def _texts(values: NDArray[Any] | pa.Array, data_type: DataType) -> pa.Array | None:

@@ -6,15 +6,15 @@ bound neither the number of entries nor sizes. Here what is not understood is re
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO, Final
 
 from pinotpy.errors import UnsafeArchiveError
+from pinotpy.segment.inflate import INFLATE_ERRORS, gunzip
 
 BLOCK: Final = 512
-_READ_BYTES: Final = 64 << 10
+_READ_BYTES: Final = 128 << 10
 _NAME_MAX_BYTES: Final = 4096
 _REGULAR, _DIRECTORY, _PAX, _LONG_NAME = b"0", b"5", b"x", b"L"
 _REFUSED: Final = {
@@ -66,7 +66,7 @@ class _Inflater:
     def __init__(self, source: BinaryIO, limits: ArchiveLimits) -> None:
         self._source = source
         self._limits = limits
-        self._zlib = zlib.decompressobj(zlib.MAX_WBITS | 16)
+        self._gunzip = gunzip()
         self._ready = b""
         self._num_read = 0
         self._num_plain = 0
@@ -74,18 +74,18 @@ class _Inflater:
     def read(self, size: int) -> bytes:
         """Up to `size` bytes, at least one; b"" only at the end of the stream."""
         while not self._ready:
-            if self._zlib.eof:
-                if self._zlib.unused_data or self._source.read(1):
+            if self._gunzip.eof:
+                if self._gunzip.unused_data or self._source.read(1):
                     raise UnsafeArchiveError("archive has bytes behind its gzip stream")
                 return b""
-            packed = self._zlib.unconsumed_tail or self._source.read(_READ_BYTES)
-            if not self._zlib.unconsumed_tail:
+            packed = self._gunzip.unconsumed_tail or self._source.read(_READ_BYTES)
+            if not self._gunzip.unconsumed_tail:
                 self._num_read += len(packed)
             if not packed:
                 raise UnsafeArchiveError("archive is truncated: its gzip stream does not end")
             try:
-                self._ready = self._zlib.decompress(packed, _READ_BYTES)
-            except zlib.error as error:
+                self._ready = self._gunzip.decompress(packed, _READ_BYTES)
+            except INFLATE_ERRORS as error:
                 raise UnsafeArchiveError(f"archive is not a gzip stream: {error}") from None
             self._num_plain += len(self._ready)
             self._check_growth()

@@ -1,4 +1,5 @@
-"""Finds segments whose newer version this server was not told of, and reloads that it missed, and tells it.
+"""Finds segments whose newer version this server was not told of, reloads that it missed, and archives that could not be had and may
+be there by now, and tells it.
 
 The message of a refresh or reload can be missed: a server that was paused or killed loses its session, and what was meant for
 that session; a controller can die between record and message. So what is held is compared with the records, after every
@@ -10,13 +11,15 @@ from __future__ import annotations
 import logging
 
 from pinotpy.clock import Clock
-from pinotpy.cluster.messages import REFRESH_SEGMENT, RELOAD_SEGMENT, send_user_message
+from pinotpy.cluster.messages import REFRESH_SEGMENT, RELOAD_SEGMENT, send_reset, send_user_message
 from pinotpy.cluster.participant import Participant
 from pinotpy.cluster.paths import ClusterPaths
 from pinotpy.cluster.property_store import PropertyStore
 from pinotpy.cluster.reconcile_loop import ReconcileLoop
 from pinotpy.cluster.reload_jobs import ReloadJobRecord, ReloadJobRecords
+from pinotpy.cluster.state_model import SEGMENT_STATE_MODEL
 from pinotpy.cluster.store import ClusterStore, SessionEvent, SessionState
+from pinotpy.server.failed_downloads import FailedDownloads
 from pinotpy.server.reload_jobs import ReloadJobs
 from pinotpy.server.tables.registry import SegmentRegistry
 
@@ -30,7 +33,14 @@ class CatchUp:
     """A thread that compares; see the module docstring."""
 
     def __init__(
-        self, registry: SegmentRegistry, participant: Participant, store: ClusterStore, paths: ClusterPaths, clock: Clock, reloads: ReloadJobs
+        self,
+        registry: SegmentRegistry,
+        participant: Participant,
+        store: ClusterStore,
+        paths: ClusterPaths,
+        clock: Clock,
+        reloads: ReloadJobs,
+        downloads: FailedDownloads | None = None,
     ) -> None:
         self._registry = registry
         self._participant = participant
@@ -39,6 +49,7 @@ class CatchUp:
         self._properties = PropertyStore(store, paths)
         self._clock = clock
         self._reloads = reloads
+        self._downloads = downloads
         self._records = ReloadJobRecords(store, paths)
         self._asked: dict[tuple[str, str, int | str], int] = {}  # (table, segment, CRC or reload job) → until when, monotonic ns
         self._loop = ReconcileLoop("catch-up", self.step, period_s=PERIOD_S, full_period_s=PERIOD_S, clock=clock)
@@ -63,6 +74,14 @@ class CatchUp:
                 if record.crc != held[name] and (table, name, record.crc) not in self._asked:
                     self._ask(REFRESH_SEGMENT, table, name, record.crc, {"segmentName": name, "tableName": table}, now_ns)
         self._missed_reloads(now_ns)
+        self._failed_downloads()
+
+    def _failed_downloads(self) -> None:
+        instance = self._participant.instance
+        for table, segments in self._downloads.take_due().items() if self._downloads is not None else ():
+            # A reset by an operator takes the same way; one that is in ERROR no more lets the message go without effect.
+            send_reset(self._store, self._paths, instance, table, segments, state_model=SEGMENT_STATE_MODEL.name, source=instance, now_ms=self._clock.now_ms())
+            log.info("trying failed downloads again table=%s segments=%d first=%s", table, len(segments), segments[0])
 
     def _missed_reloads(self, now_ns: int) -> None:
         missed: list[ReloadJobRecord] = []

@@ -21,6 +21,9 @@ from pinotpy.cluster.process_identity import this_process
 from pinotpy.cluster.property_store import PropertyStore
 from pinotpy.cluster.zookeeper import ZooKeeperStore
 from pinotpy.config.settings import ServerSettings
+from pinotpy.fs.crypters import Crypters
+from pinotpy.fs.fetchers import SegmentFetchers
+from pinotpy.fs.fetchers import settings_of as fetcher_settings
 from pinotpy.names import instance_id
 from pinotpy.query import execute
 from pinotpy.query.kernel_threads import KernelThreads
@@ -33,13 +36,14 @@ from pinotpy.segment.global_ids.cache import GlobalDictionaries
 from pinotpy.segment.tar_stream import ArchiveLimits
 from pinotpy.server.api import tables
 from pinotpy.server.catch_up import CatchUp
+from pinotpy.server.failed_downloads import FailedDownloads
 from pinotpy.server.index_upkeep import IndexUpkeep
 from pinotpy.server.metrics import ServerMetrics
 from pinotpy.server.query_service import QueryLimits, QueryService
 from pinotpy.server.readiness import Readiness, assigned_segments
 from pinotpy.server.reload_jobs import ReloadJobs
 from pinotpy.server.scheduler import QueryScheduler
-from pinotpy.server.tables.fetcher import ControllerFetcher, DownloadLimits
+from pinotpy.server.tables.fetcher import ArchiveFetcher, ControllerFetcher, DownloadLimits
 from pinotpy.server.tables.registry import SegmentRegistry
 from pinotpy.server.tables.store import SegmentStore
 from pinotpy.server.transitions import SegmentTransitions
@@ -72,7 +76,7 @@ class ServerParts:
         self._warm = threading.Thread(target=execute.warm, name="warm", daemon=True)
         self._kernels = KernelThreads(self.threads)
         self._store: ZooKeeperStore | None = None
-        self._fetcher: ControllerFetcher | None = None
+        self._fetcher: ArchiveFetcher | None = None
         self._rpc: RpcServer | None = None
         self._frames: FrameServer | None = None
         self._http: HttpServer | None = None
@@ -114,15 +118,24 @@ class ServerParts:
     def _open_store(self) -> None:
         assert self._store is not None
         store, settings = self._store, self.settings
-        self._fetcher = ControllerFetcher(
+        controllers = ControllerFetcher(
             lambda: controller_urls(store, self._paths, self.equipment.scheme),
             self.equipment.peer_headers,
             self.equipment.clock,
             self.equipment.peer_verification(),
             DownloadLimits(settings.download_timeout_ms, settings.download_retries_max, settings.archive_unpacked_bytes_max),
         )
+        allowed = fetcher_settings(
+            settings.segment_uris_allowed,
+            settings.segment_fetcher,
+            settings.storage_factory,
+            bytes_max=settings.archive_unpacked_bytes_max,
+            timeout_ms=settings.download_timeout_ms,
+        )
+        self._fetcher = ArchiveFetcher(SegmentFetchers(allowed, self.equipment.clock), controllers)
         limits = ArchiveLimits.of(settings.archive_entries_max, settings.archive_unpacked_bytes_max)
-        self.segments = SegmentStore(settings.data_dir, self._fetcher, segment_dir=settings.segment_dir, limits=limits)
+        crypters = Crypters(settings.crypter)
+        self.segments = SegmentStore(settings.data_dir, self._fetcher, segment_dir=settings.segment_dir, limits=limits, crypters=crypters)
         self._reloads = ReloadJobs(self.equipment.clock, settings.data_dir / ".finished-reloads")
         self._properties = PropertyStore(store, self._paths)
         self._upkeep = IndexUpkeep(self._properties)
@@ -171,7 +184,7 @@ class ServerParts:
         ports["framePort"] = str(self._frames.port) if self._frames is not None else ""
         ports["queryFeatures"] = str(FEATURES_SUPPORTED)
         member = Member(instance_id("Server", host, port), this_process(), ports, owns_port=settings.advertised_port is None, version=__version__)
-        store, paths = self._store, self._paths
+        store, paths, downloads = self._store, self._paths, FailedDownloads(self.equipment.clock)
         handler = SegmentTransitions(
             self.registry,
             self.segments,
@@ -180,10 +193,11 @@ class ServerParts:
             self._upkeep,
             self._reloads,
             lambda table: assigned_segments(store, paths, table, member.instance),
+            downloads,
         )
         self._participant = Participant(self._store, self._paths, member, handler, workers=settings.transition_threads, clock=self.equipment.clock)
         self._readiness = Readiness(self._store, self._paths, self._participant, self.equipment.clock)
-        self._catch_up = CatchUp(self.registry, self._participant, self._store, self._paths, self.equipment.clock, self._reloads)
+        self._catch_up = CatchUp(self.registry, self._participant, self._store, self._paths, self.equipment.clock, self._reloads, downloads)
         self._participant.start()
         self._catch_up.start()
         self.equipment.metrics.set("ready", 1)

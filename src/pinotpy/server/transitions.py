@@ -15,6 +15,7 @@ from pinotpy.cluster.segment_metadata import SegmentZkMetadata
 from pinotpy.cluster.views import Message
 from pinotpy.errors import DataError, NotFoundError, PinotError, RemoteError
 from pinotpy.segment.immutable import ImmutableSegment
+from pinotpy.server.failed_downloads import FailedDownloads
 from pinotpy.server.index_upkeep import IndexUpkeep
 from pinotpy.server.metrics import ServerMetrics
 from pinotpy.server.reload_jobs import ReloadJobs
@@ -30,6 +31,7 @@ class SegmentTransitions:
 
     Args:
         assigned: the segments of a table that this server should serve.
+        downloads: is told which archives could not be had.
     """
 
     def __init__(
@@ -41,6 +43,7 @@ class SegmentTransitions:
         upkeep: IndexUpkeep,
         jobs: ReloadJobs,
         assigned: Callable[[str], Collection[str]],
+        downloads: FailedDownloads | None = None,
     ) -> None:
         self._registry = registry
         self._store = store
@@ -49,6 +52,7 @@ class SegmentTransitions:
         self._upkeep = upkeep
         self._jobs = jobs
         self._assigned = assigned
+        self._downloads = downloads
         # The participant calls one at a time per partition; but a reload of a table is of no partition.
         self._locks = SegmentLocks()
 
@@ -146,9 +150,13 @@ class SegmentTransitions:
             self._jobs.failed(table, segment_name, mark, error.message)
             if isinstance(error, RemoteError):
                 self._metrics.download_failed(table)
+                if self._downloads is not None and self._registry.segment(table, segment_name) is None:
+                    self._downloads.failed(table, segment_name)
             elif isinstance(error, DataError):
                 self._metrics.load_failed(table)
             raise
+        if self._downloads is not None:
+            self._downloads.gone(table, segment_name)
         try:
             segment, words = self._upkeep.apply(table, opened, drop=bool(jobs))
         except PinotError as error:
@@ -165,16 +173,18 @@ class SegmentTransitions:
     def _leave(self, table: str, segment_name: str) -> None:
         self._registry.remove(table, segment_name)
         self._jobs.gone(table, segment_name)
+        if self._downloads is not None:
+            self._downloads.gone(table, segment_name)
 
     def _open(self, table: str, segment_name: str, *, anew: bool = False) -> ImmutableSegment:
         """The version that the record names. One that was replaced while it was fetched is fetched again in its new version."""
         record = self._record(table, segment_name)
         while True:
             try:
-                return self._store.open(table, segment_name, record.crc, record.download_url, anew=anew)
+                return self._store.open(table, segment_name, record.crc, record.download_url, record.crypter, anew=anew)
             except PinotError:
                 newer = self._record(table, segment_name)
-                if newer.crc == record.crc:
+                if (newer.crc, newer.crypter) == (record.crc, record.crypter):
                     raise
                 log.info("segment was replaced while it was fetched table=%s segment=%s", table, segment_name)
                 record = newer

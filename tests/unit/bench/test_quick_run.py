@@ -19,8 +19,9 @@ ROOT = Path(__file__).parents[3]
 @pytest.mark.zookeeper
 def test_every_suite_runs_on_few_rows(tmp_path: Path) -> None:
     out = tmp_path / "result.json"
-    command = [sys.executable, "-m", "bench.run", "--suite", ",".join(RUNNERS), "--rows", "50000", "--repetitions", "1", "--peers", "duckdb_varchar"]
-    subprocess.run([*command, "--data-dir", str(tmp_path), "--out", str(out)], check=True, cwd=ROOT, timeout=600)
+    few = ["--rows", "50000", "--repetitions", "1", "--push-segments", "2", "--peers", "duckdb_varchar"]
+    command = [sys.executable, "-m", "bench.run", "--suite", ",".join(RUNNERS), *few, "--data-dir", str(tmp_path), "--out", str(out)]
+    subprocess.run(command, check=True, cwd=ROOT, timeout=900)
     result = json.loads(out.read_text())
     assert set(result["suites"]) == set(RUNNERS)
     assert result["geometric_mean"]["duckdb"] > 0

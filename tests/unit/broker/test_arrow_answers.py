@@ -189,6 +189,12 @@ def test_a_partial_answer_says_so_beside_its_rows(cluster: InProcessCluster, mon
     cluster.broker.quarantine.clear()
 
 
+@pytest.mark.parametrize("text", ["SELECT NULL, 1", "SELECT NULL, l FROM t LIMIT 2", "SELECT NULL, l FROM t LIMIT 0"])
+def test_a_bare_null_has_one_type_for_any_number_of_rows(cluster: InProcessCluster, text: str) -> None:
+    table = cluster.ask_arrow(text).to_arrow()
+    assert table.schema.field(0).type == pa.null() and table.schema.field(0).metadata == {b"pinot.type": b"UNKNOWN"}
+
+
 def test_limits_that_were_reached_are_told(cluster: InProcessCluster) -> None:
     found = cluster.ask_arrow("SELECT l, COUNT(*) FROM t GROUP BY l LIMIT 10", query_options="numGroupsLimit=1")
     assert found.statistics.num_groups_limit_reached and found.exactness == "bounded" and len(found) == 1

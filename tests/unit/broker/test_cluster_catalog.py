@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from pinotpy.broker.cluster_catalog import LOADING_GRACE_MS, ClusterCatalog, TableDisabledError
+from pinotpy.broker.cluster_catalog import LOADING_GRACE_MS, ClusterCatalog, LineageUnreadableError, TableDisabledError
 from pinotpy.clock import ManualClock
+from pinotpy.cluster.segment_lineage import LineageEntry, LineageState, SegmentLineage
 from pinotpy.cluster.segment_metadata import SegmentZkMetadata
 from pinotpy.cluster.spectator import ClusterView
 from pinotpy.cluster.views import ExternalView, IdealState, InstanceConfig, LiveInstance
@@ -78,3 +79,29 @@ def test_a_segment_that_is_never_loaded_is_missed_after_its_time_without_a_new_v
     assert resolve("Games", Dialect.PQL) is early
     cluster.clock.advance(1)
     assert resolve("Games", Dialect.PQL).halves[0].routing.replicas == {"s0": (SERVER,), "s1": ()}
+
+
+def replaced(old: str, new: str, state: LineageState) -> SegmentLineage:
+    return SegmentLineage(TABLE, {"e": LineageEntry(tuple(old.split()), tuple(new.split()), state, 1)})
+
+
+def test_queries_see_old_or_new_segments_as_the_lineage_says() -> None:
+    cluster = Cluster(view())
+    for state, expected in ((LineageState.IN_PROGRESS, {"s0"}), (LineageState.COMPLETED, {"s1"}), (LineageState.REVERTED, {"s0"})):
+        cluster.view = replace(view(), lineages={TABLE: replaced("s0", "s1", state)})
+        assert set(cluster.catalog.resolve("Games", Dialect.PQL).halves[0].routing.replicas) == expected
+    cluster.view = replace(view(), lineages={"Other_OFFLINE": replaced("s0", "s1", LineageState.COMPLETED)})
+    assert set(cluster.catalog.routing(TABLE).replicas) == {"s0", "s1"}
+
+
+def test_a_segment_that_took_the_place_of_another_is_missed_at_once_if_nobody_has_it() -> None:
+    """An upload may be absent for a minute; but here rows of the old segment would be missing, unsaid."""
+    done = replaced("s0", "s1", LineageState.COMPLETED)
+    cluster = Cluster(replace(view(loaded=("s0",)), lineages={TABLE: done}))
+    assert cluster.catalog.routing(TABLE).replicas == {"s1": ()}
+
+
+def test_a_table_whose_lineage_cannot_be_read_is_not_answered() -> None:
+    cluster = Cluster(replace(view(), lineages={TABLE: SegmentLineage(TABLE, unreadable="no JSON")}))
+    with pytest.raises(LineageUnreadableError, match="rows could count twice: no JSON"):
+        cluster.catalog.resolve("Games", Dialect.PQL)

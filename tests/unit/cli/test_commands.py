@@ -24,7 +24,7 @@ COMMANDS: dict[str, Any] = dict(typer.main.get_command(cli.app).commands)  # typ
 CONTRACT = {
     "quickstart", "start-zookeeper", "start-controller", "start-broker", "start-server", "add-schema", "add-table", "create-segment", "upload-segment",
     "post-query", "delete-schema", "delete-table", "change-table-state", "show-cluster-info", "validate-config", "add-user", "add-token", "warmup",
-    "reload-segments",
+    "reload-segments", "segment-lineage",
 }  # fmt: skip
 SCHEMA = {"schemaName": "t", "dimensionFieldSpecs": [{"name": "a", "dataType": "STRING"}]}
 CONFIG = {"tableName": "t", "tableType": "OFFLINE", "segmentsConfig": {"replication": "1"}, "tenants": {}, "tableIndexConfig": {}, "metadata": {}}
@@ -184,6 +184,9 @@ class ToyDaemon(BaseHTTPRequestHandler):
             document = {"OFFLINE": {"t_0": {"Server_h_1": "ONLINE", "Server_h_2": "ONLINE"}}, "REALTIME": None}
         elif self.path.endswith("/externalview"):
             document = {"OFFLINE": {"t_0": {"Server_h_1": "ONLINE", "Server_h_2": "ERROR"}}, "REALTIME": None}
+        elif "/lineage" in self.path:
+            entry = {"segmentsFrom": ["t_0"], "segmentsTo": ["t_1", "t_2"], "state": "COMPLETED", "timestamp": 1_700_000_000_000}
+            document = {"tableNameWithType": "t_OFFLINE", "lineageEntries": {"e1": entry, "e2": {**entry, "segmentsFrom": [], "state": "IN_PROGRESS"}}}
         text = json.dumps(document).encode()
         self.send_response(200)
         self.send_header("Content-Length", str(len(text)))
@@ -236,6 +239,21 @@ def test_an_answer_with_exceptions_is_printed_and_ends_with_1(pinotpy: Any, daem
 def test_show_cluster_info_counts_replicas(pinotpy: Any, daemon: int) -> None:
     controller = ("--controller-url", f"http://127.0.0.1:{daemon}")
     found = pinotpy("show-cluster-info", "--json", *controller).document
-    assert found["tables"] == {"t_OFFLINE": {"segments": 1, "wanted": 2, "serving": 1, "error": 1}}
+    assert found["tables"] == {"t_OFFLINE": {"segments": 1, "wanted": 2, "serving": 1, "error": 1, "hidden": 1, "replacementsInProgress": 1}}
     shown = pinotpy("show-cluster-info", *controller)
     assert shown.status == 0 and "Server_h_1" in shown.out and "t_OFFLINE" in shown.out
+
+
+def test_segment_lineage_shows_entries_and_ends_or_reverts_one(pinotpy: Any, daemon: int) -> None:
+    call = ("segment-lineage", "--table-name", "t", "--controller-url", f"http://127.0.0.1:{daemon}")
+    shown = pinotpy(*call)
+    assert shown.status == 0
+    assert shown.out.splitlines()[:3] == ["e1  COMPLETED since 2023-11-14 22:13:20 UTC", "  t_0", "  -> t_1, t_2"] and "(none)" in shown.out
+    assert list(pinotpy(*call, "--json").document["lineageEntries"]) == ["e1", "e2"]
+    ToyDaemon.requests.clear()
+    assert pinotpy(*call, "--end-entry", "e2").status == 0 and pinotpy(*call, "--revert-entry", "e1", "--force").status == 0
+    assert [path for method, path, _ in ToyDaemon.requests if method == "POST"] == [
+        "/segments/t/endReplaceSegments?type=OFFLINE&segmentLineageEntryId=e2&cleanup=false",
+        "/segments/t/revertReplaceSegments?type=OFFLINE&segmentLineageEntryId=e1&forceRevert=true",
+    ]
+    assert pinotpy(*call, "--end-entry", "e2", "--revert-entry", "e1").status != 0

@@ -8,6 +8,7 @@ import ssl
 import subprocess
 import sys
 import threading
+import time
 from base64 import b64encode
 from collections.abc import Iterator
 from datetime import date, datetime
@@ -27,6 +28,7 @@ from pinotpy.errors import (
     AlreadyExistsError,
     AuthenticationError,
     NotFoundError,
+    OutOfCapacityError,
     ParseError,
     RemoteError,
     SegmentsUnavailableError,
@@ -442,6 +444,34 @@ def test_waiting_in_vain_says_for_whom(daemon: Daemon) -> None:
 
 
 # --- imports -------------------------------------------------------------------------------------------------------
+
+
+def test_steps_of_a_replacement_are_repeated_with_one_id(daemon: Daemon) -> None:
+    """A controller that does not lead yet, a connection that breaks, segments that are not served yet: the same request again."""
+    problems: list[Any] = [(503, {"error": "no controller leads"}), (200, {}, {"x-cut": "1"})]
+
+    def start(request: dict[str, Any]) -> Any:
+        entry_id = dict(part.split("=") for part in request["query"].split("&"))["segmentLineageEntryId"]
+        return problems.pop(0) if problems else (200, {"segmentLineageEntryId": entry_id})
+
+    daemon.replies["POST /segments/t/startReplaceSegments"] = start
+    with ControllerClient(daemon.url) as client:
+        entry_id = client.start_replace_segments("t", ["a"], ["b"], force_cleanup=True, custom_map={"k": "v"})
+        assert len(daemon.asked) == 3 and len({request["query"] for request in daemon.asked}) == 1 and entry_id in daemon.asked[0]["query"]
+        assert json.loads(daemon.asked[0]["body"]) == {"segmentsFrom": ["a"], "segmentsTo": ["b"], "customMap": {"k": "v"}}
+        assert "forceCleanup=true" in daemon.asked[0]["query"] and "type=OFFLINE" in daemon.asked[0]["query"]
+        daemon.replies["POST /segments/t/endReplaceSegments"] = (503, {"error": "1 of 2 segments are not served yet"})
+        started = time.monotonic()
+        with pytest.raises(OutOfCapacityError, match="not served yet"):
+            client.end_replace_segments("t", entry_id, timeout_s=1.5)
+        assert time.monotonic() - started < 4
+        daemon.replies["POST /segments/t/revertReplaceSegments"] = (409, {"error": "in progress"})
+        asked = len(daemon.asked)
+        with pytest.raises(AlreadyExistsError, match="in progress"):
+            client.revert_replace_segments("t", entry_id)
+        assert len(daemon.asked) == asked + 1, "a refusal is not repeated"
+        daemon.replies["GET /segments/t/lineage"] = (200, b"")
+        assert client.list_lineage("t") == {}
 
 
 def test_importing_the_client_loads_nothing_heavy() -> None:

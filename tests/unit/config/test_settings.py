@@ -116,3 +116,32 @@ def test_java_properties() -> None:
     with pytest.raises(InvalidConfigError) as caught:
         parse_properties("a=1\nb=2\na=3\n= 4\n", "x")
     assert [fault.path for fault in caught.value.faults] == ["line 3", "line 4"]
+
+
+def test_keys_below_a_prefix_are_taken_together_and_shown_without_secrets(tmp_path: Path) -> None:
+    (tmp_path / "c.properties").write_text(
+        "pinot.controller.storage.factory.class.s3=org.apache.pinot.plugin.filesystem.S3PinotFS\n"
+        "pinot.controller.storage.factory.s3.region=eu-central-1\n"
+        "pinot.controller.storage.factory.s3.secretKey=hunter2\n"
+        "pinot.server.storage.factory.s3.region=us-east-1\n"
+        "pinotpy.segment.fetcher.allowedUris=s3://a/, 10.0.0.0/8\n"
+        "controller.data.dir=s3://bucket/pinot\n"
+    )
+    read = load_settings(ControllerSettings, tmp_path / "c.properties", environment={})
+    assert read.storage_factory == {"class.s3": "org.apache.pinot.plugin.filesystem.S3PinotFS", "s3.region": "eu-central-1", "s3.secretKey": "hunter2"}
+    assert read.data_dir == "s3://bucket/pinot" and read.segment_uris_allowed == ("s3://a/", "10.0.0.0/8")
+    shown = read.effective()
+    assert shown["pinot.controller.storage.factory.s3.region"] == "eu-central-1"
+    assert shown["pinot.controller.storage.factory.s3.secretKey"] == "*****" and "hunter2" not in str(shown)
+    assert read.unrecognized == ("pinot.server.storage.factory.s3.region",)
+    server = load_settings(ServerSettings, tmp_path / "c.properties", environment={"PINOTPY_SERVER_SEGMENT_FETCHER": '{"s3.retry.count": 7}'})
+    assert server.storage_factory == {"s3.region": "us-east-1"} and server.segment_fetcher == {"s3.retry.count": "7"}
+
+
+def test_one_key_under_two_names_must_say_the_same(tmp_path: Path) -> None:
+    (tmp_path / "c.json").write_text('{"pinotpy.storage.factory.s3.region": "a", "pinot.controller.storage.factory.s3.region": "b"}')
+    with pytest.raises(InvalidConfigError, match="another value"):
+        load_settings(ControllerSettings, tmp_path / "c.json", environment={})
+    with pytest.raises(InvalidConfigError) as told:
+        load_settings(ControllerSettings, environment={"PINOTPY_CONTROLLER_STORAGE_FACTORY": '["hunter2"]'})
+    assert "hunter2" not in str(told.value)

@@ -212,8 +212,8 @@ def test_times_of_a_wrong_unit_are_refused(harness: Harness, segment: Builder) -
         ({"tableName": "a/../b"}, {}, 400, "cannot be a table name"),
         ({"tableName": "parts"}, {"UPLOAD_TYPE": "MAGIC"}, 400, "expected UPLOAD_TYPE"),
         ({"tableName": "parts"}, {"UPLOAD_TYPE": "URI"}, 400, "Source download URI is required"),
-        ({"tableName": "parts"}, {"UPLOAD_TYPE": "URI", "DOWNLOAD_URI": "file:///etc/hostname"}, 403, "controller.segment.upload.uri.allowlist"),
-        ({"tableName": "parts"}, {"UPLOAD_TYPE": "METADATA", "DOWNLOAD_URI": "http://169.254.169.254/"}, 403, "controller.segment.upload.uri.allowlist"),
+        ({"tableName": "parts"}, {"UPLOAD_TYPE": "URI", "DOWNLOAD_URI": "file:///etc/hostname"}, 403, "pinotpy.segment.fetcher.allowedUris"),
+        ({"tableName": "parts"}, {"UPLOAD_TYPE": "METADATA", "DOWNLOAD_URI": "http://169.254.169.254/"}, 403, "pinotpy.segment.fetcher.allowedUris"),
     ],
 )
 def test_parameters_are_checked_before_the_body(

@@ -12,13 +12,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from pinotpy.clock import ManualClock
 from pinotpy.config.schema import Schema
 from pinotpy.config.segments_config import PushFrequency
 from pinotpy.config.table import TableConfig, check_against_schema
-from pinotpy.errors import AlreadyExistsError, DataError, DecodeError, InvalidConfigError, NotFoundError, UserError
-from pinotpy.ingest.batch import BatchProgress, BatchReport, create_segments, find_input_files
+from pinotpy.errors import DataError, DecodeError, NotFoundError, UserError
+from pinotpy.ingest.batch import find_input_files
 from pinotpy.ingest.flights import NUM_FLIGHTS, TIME_COLUMN, flights_by_month, flights_file, flights_schema, flights_table_config
+from pinotpy.ingest.jobs.context import JobContext
+from pinotpy.ingest.jobs.input_files import InputEntry
+from pinotpy.ingest.jobs.report import JobReport
+from pinotpy.ingest.jobs.run import build_segments
+from pinotpy.ingest.jobs.spec import IngestionJobSpec
 from pinotpy.ingest.ledger import RowLedger
 from pinotpy.ingest.pipeline import RowPipeline, read_rows
 from pinotpy.ingest.readers.spec import FileFormat, InputFile
@@ -56,8 +60,18 @@ def folder(tmp_path: Path) -> Path:
     return data
 
 
-def build(folder: Path, table: TableConfig | None, **more: Any) -> BatchReport:
-    return create_segments(find_input_files(folder, FileFormat.CSV), SCHEMA, table, folder.parent / "out", clock=ManualClock(), **more)
+def build(folder: Path, table: TableConfig | None, **keys: Any) -> JobReport:
+    """A job over the CSV files of the folder, as create-segment makes it."""
+    plain = {
+        "jobType": "SegmentCreation",
+        "inputDirURI": str(folder),
+        "outputDirURI": str(folder.parent / "out"),
+        "tableSpec": {"tableName": "t", "schemaURI": "schema.json"},
+        "segmentNameGeneratorSpec": {"type": "simple", "configs": {"use.global.directory.sequence.id": "true"}},
+        "pinotpy": {"workingDir": str(folder.parent / "work")},
+    }
+    inputs = [InputEntry(str(path), path.name, str(kind), path.stat().st_size, 0) for path, kind in find_input_files(folder, FileFormat.CSV)]
+    return build_segments(JobContext(IngestionJobSpec.from_json({**plain, **keys}), SCHEMA, table), inputs)
 
 
 def test_files_are_found_by_extension_in_order(folder: Path) -> None:
@@ -72,57 +86,32 @@ def test_files_are_found_by_extension_in_order(folder: Path) -> None:
         find_input_files(folder / "missing")
 
 
-def test_each_file_with_rows_becomes_a_segment_and_an_archive(folder: Path) -> None:
-    seen: list[BatchProgress] = []
-    report = build(folder, config(), progress=seen.append)
-    assert [(segment.name, segment.num_docs) for segment in report.segments] == [("t_16000_16002_0", 2), ("t_16001_16001_2", 1)]
-    assert [path.name for path in report.empty_files] == ["c.csv"]
-    assert (report.num_rows_read, report.num_rows_indexed, report.num_rows_rejected) == (3, 3, 0)
-    assert {(progress.file.name, progress.num_files) for progress in seen} == {("a.csv", 3), ("b.CSV.gz", 3)}
+def test_each_file_with_rows_becomes_a_segment(folder: Path) -> None:
+    report = build(folder, config())
+    assert report.error is None
+    assert [(segment.segment_name, segment.num_docs) for segment in report.segments] == [("t_16000_16002_0", 2), ("t_16001_16001_2", 1)]
+    assert (report.total("num_rows_read"), report.total("num_rows_indexed"), report.total("num_rows_rejected")) == (3, 3, 0)
     for segment in report.segments:
-        loaded = load_segment(segment.directory)
-        assert loaded.metadata.num_docs == segment.num_docs
+        loaded = load_segment(unpack_segment(Path(segment.uri), folder.parent / "unpacked"))
+        assert (loaded.metadata.num_docs, loaded.metadata.crc) == (segment.num_docs, segment.crc)
         loaded.close()
-    archive = report.segments[0].archive
-    assert archive is not None
-    unpacked = unpack_segment(archive, folder.parent / "unpacked")
-    assert (unpacked / "columns").read_bytes() == (report.segments[0].directory / "columns").read_bytes()
 
 
 def test_without_a_table_config_names_have_no_times(folder: Path) -> None:
-    assert [segment.name for segment in build(folder, None, archives=False).segments] == ["t_0", "t_2"]
-    assert not list((folder.parent / "out").glob("*.tar.gz"))
-
-
-def test_a_segment_is_replaced_only_if_asked(folder: Path) -> None:
-    build(folder, config())
-    with pytest.raises(AlreadyExistsError, match="t_16000_16002_0"):
-        build(folder, config())
-    (folder / "a.csv").write_text("s,d\nq,16000\nr,16002\ns,16001\n")
-    assert build(folder, config(), overwrite=True).segments[0].num_docs == 3
-
-
-def test_bad_rows_fail_the_file_unless_allowed(folder: Path) -> None:
-    (folder / "a.csv").write_text("s,d\nx,16000\ny,never\nz,16001\n")
-    with pytest.raises(DecodeError, match=r"a\.csv.*row 2 column 'd'|row 2 column 'd'"):
-        build(folder, config())
-    report = build(folder, config(continueOnError=True), overwrite=True)
-    assert (report.segments[0].num_docs, report.num_rows_rejected) == (2, 1)
-    assert [str(reject) for reject in report.segments[0].ledger.rejects] == ["row 2 column 'd': 'never' is no whole number, expected one for INT"]
+    assert [segment.segment_name for segment in build(folder, None).segments] == ["t_0", "t_2"]
 
 
 def test_times_that_retention_cannot_handle_fail_unless_allowed(folder: Path) -> None:
     (folder / "a.csv").write_text("s,d\nx,16000\ny,99999\n")
-    with pytest.raises(DecodeError, match="1971 to 2071"):
-        build(folder, config())
-    assert build(folder, config(segmentTimeValueCheck=False), overwrite=True).segments[0].name == "t_16000_99999_0"
+    assert "1971 to 2071" in str(build(folder, config()).error)
+    assert build(folder, config(segmentTimeValueCheck=False)).segments[0].segment_name == "t_16000_99999_0"
 
 
-def test_a_config_that_the_schema_contradicts_builds_nothing(folder: Path) -> None:
-    wrong = TableConfig.from_json(config().to_json_dict() | {"tableIndexConfig": {"invertedIndexColumns": ["nope"]}})
-    with pytest.raises(InvalidConfigError, match="nope"):
-        build(folder, wrong)
-    assert not (folder.parent / "out").exists()
+def test_bad_rows_fail_the_file_unless_the_table_continues_on_errors(folder: Path) -> None:
+    (folder / "a.csv").write_text("s,d\nx,16000\ny,never\nz,16001\n")
+    assert "row 2 column 'd'" in str(build(folder, config()).error)
+    report = build(folder, config(continueOnError=True))
+    assert (report.segments[0].num_docs, report.total("num_rows_rejected")) == (2, 1)
 
 
 def test_a_broken_gzip_file_is_named(tmp_path: Path) -> None:

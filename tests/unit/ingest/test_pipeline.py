@@ -158,6 +158,26 @@ def test_length_strategies() -> None:
     assert column("JSON", ['"abcd"'], maxLength=3)[0] == ['"abcd"']
 
 
+@pytest.mark.parametrize(
+    ("strategy", "expected", "bad"),
+    [
+        ("TRIM_LENGTH", ["a", "abc", "abc", "ab", "", None], []),
+        ("NO_ACTION", ["a", "abcdef", "abc", "ab", "", None], []),
+        ("SUBSTITUTE_DEFAULT_VALUE", ["n", "n", "abc", "ab", "n", None], []),
+        ("ERROR", ["abc", "ab", None], [1, 2, 5]),
+    ],
+)
+def test_a_nul_in_a_text_is_treated_as_too_long(strategy: str, expected: list[str | None], bad: list[int]) -> None:
+    """As Pinot's SanitizationTransformerUtils does it."""
+    texts = ["a\x00bcdef", "abcdef", "abc", "ab", "\x00", None]
+    found, ledger = column("STRING", texts, maxLength=3, maxLengthExceedStrategy=strategy, defaultNullValue="n")
+    assert (found, [row for row, _ in causes(ledger)]) == (expected, bad)
+    lists, ledger = column("STRING", [texts[:-1]], maxLength=3, maxLengthExceedStrategy=strategy, defaultNullValue="n", singleValueField=False)
+    assert lists == ([expected[:-1]] if not bad else [])
+    encoded, _ = column("STRING", pa.array(texts).dictionary_encode(), maxLength=3, maxLengthExceedStrategy=strategy, defaultNullValue="n")
+    assert encoded == expected
+
+
 def test_a_column_that_the_input_lacks_is_null_and_others_are_ignored() -> None:
     rows, _ = columns({"a": [1, 2], "extra": ["x", "y"]}, [{"name": "a", "dataType": "INT"}, {"name": "b", "dataType": "STRING", "singleValueField": False}])
     assert rows == [{"a": 1, "b": None}, {"a": 2, "b": None}]
@@ -219,8 +239,8 @@ def test_times_outside_of_1971_to_2071_are_bad_rows_only_if_asked() -> None:
 
 def test_what_is_not_evaluated_is_refused_not_skipped() -> None:
     schema = Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": [{"name": "d", "dataType": "INT"}]})
-    with pytest.raises(InvalidConfigError, match="fieldsToUnnest"):
-        RowPipeline(schema, time_table(complexTypeConfig={"fieldsToUnnest": ["items"]}))
+    with pytest.raises(InvalidConfigError, match="enrichmentConfigs"):
+        RowPipeline(schema, time_table(enrichmentConfigs=[{"enricherType": "clpEnricher"}]))
 
 
 def test_continue_on_error_allows_bad_rows_and_the_ledger_counts_them(tmp_path: Path) -> None:

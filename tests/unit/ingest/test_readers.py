@@ -37,7 +37,11 @@ def read(
     known = file_format or format_of(path)
     assert known is not None
     rows, numbers = [], []
-    for batch in reader_for(known)(InputFile(path), columns, config or {}, lambda *r: rejected.append(r), lambda *p: done.append(p)):
+
+    def reject(row: int, column: str, cause: str, text: str = "", *, allowed: bool = False) -> None:
+        rejected.append((row, column, cause))
+
+    for batch in reader_for(known)(InputFile(path), columns, config or {}, reject, lambda *p: done.append(p)):
         rows += batch.batch.to_pylist()
         numbers += batch.row_numbers.tolist()
     assert len(rows) == len(numbers)
@@ -106,7 +110,11 @@ def test_rows_with_other_field_counts_are_named_and_the_numbers_go_on(tmp_path: 
         ({"fileFormat": "ODS"}, "$.fileFormat"),
         ({"delimiter": "||"}, "$.delimiter"),
         ({"dateFormat": "QQ"}, "$.dateFormat"),
-        ({"commentMarker": "#"}, "$.commentMarker"),
+        ({"commentMarker": "##"}, "$.commentMarker"),
+        ({"escapeCharacter": ","}, "$.escapeCharacter"),
+        ({"quoteMode": "SOME"}, "$.quoteMode"),
+        ({"delimiter": "\n"}, "$.delimiter"),
+        ({"thousands": "."}, "$.thousands"),
         ({"skipHeader": "perhaps"}, "$.skipHeader"),
     ],
 )
@@ -135,14 +143,15 @@ def test_csv_a_closed_field_with_newlines_may_end_the_file(tmp_path: Path, endin
 
 
 def test_csv_faults_name_file_and_row(tmp_path: Path) -> None:
-    with pytest.raises(DecodeError, match=r"bad\.csv' row 2 column 'a': not UTF-8"):
-        read(write(tmp_path, "bad.csv", b"a\nok\n\xff\n"), text("a"))
+    assert read(write(tmp_path, "bad.csv", b"a\nok\n\xff\nyes\n"), text("a")) == ([{"a": "ok"}, {"a": "yes"}], [1, 3], [(2, "a", "not UTF-8")])
+    with pytest.raises(DecodeError, match="the file is UTF-16, expected UTF-8"):
+        read(write(tmp_path, "wide.csv", "a\n1\n".encode("utf-16")), text("a"))
     with pytest.raises(DecodeError, match="none of the schema's columns, found 'a;b', expected some of a; check the header and the delimiter"):
         read(write(tmp_path, "other.csv", "a;b\n1;2\n"), text("a"))
     with pytest.raises(DecodeError, match="'a' stand more than once"):
         read(write(tmp_path, "twice.csv", "a,a\n1,2\n"), text("a"))
-    with pytest.raises(DecodeError, match="row 2 column 'a'"):
-        read(write(tmp_path, "date.csv", "a\n01-02-2020\nsoon\n"), text("a"), {"dateColumns": ["a"]})
+    _, _, rejected = read(write(tmp_path, "date.csv", "a\n01-02-2020\nsoon\n"), text("a"), {"dateColumns": ["a"]})
+    assert [(row, column) for row, column, _ in rejected] == [(2, "a")]
     for name, content in (("empty.csv", ""), ("header.csv", "a,b\n"), ("blank.csv", "\n\n")):
         assert read(write(tmp_path, name, content), text("a"))[0] == []
 
@@ -382,7 +391,7 @@ def test_formats_by_name() -> None:
         FileFormat.CSV, FileFormat.JSON, FileFormat.AVRO, FileFormat.JSON, FileFormat.PARQUET, None, None, None,
     ]  # fmt: skip
     assert format_from_text(" Csv ") is FileFormat.CSV
-    with pytest.raises(UserError, match="csv, json, avro, parquet"):
+    with pytest.raises(UserError, match="csv, tsv, json, avro, parquet, orc"):
         format_from_text("xls")
     with pytest.raises(UserError, match="cannot be opened"):
         InputFile(Path("/nowhere/a.csv")).open()

@@ -81,6 +81,30 @@ def test_a_read_only_image_that_was_warmed_up_is_read_from_a_copy(tmp_path: Path
     shutil.rmtree(folder)
 
 
+def test_a_folder_that_can_be_written_takes_over_what_the_image_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("NUMBA_CACHE_DIR", "NUMBA_CACHE_LOCATOR_CLASSES", "PINOTPY_KERNEL_CACHE"):
+        monkeypatch.setenv(name, "")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "volume"))
+    monkeypatch.setattr(cache, "KERNELS", tmp_path / "image" / "kernels")
+    machine = cache.environment_hash()
+    image, volume = tmp_path / "image" / ".kernel-cache" / machine, tmp_path / "volume" / "pinotpy" / "kernels" / machine
+    for folder, code in (("groups-0123456789abcdef", b"image"), ("ranks-0123456789abcdef", b"image")):
+        (image / folder).mkdir(parents=True)
+        (image / folder / "key.nbi").write_bytes(code)
+        (image / folder).chmod(0o555)
+    (image / "compiled.0.1").touch()
+    (volume / "ranks-0123456789abcdef").mkdir(parents=True)
+    (volume / "ranks-0123456789abcdef" / "key.nbi").write_bytes(b"volume")
+    for _ in range(2):
+        assert cache.prepare() == volume
+        assert sorted(path.name for path in volume.iterdir()) == ["compiled.0.1", "groups-0123456789abcdef", "ranks-0123456789abcdef"]
+    assert (volume / "groups-0123456789abcdef" / "key.nbi").read_bytes() == b"image"
+    assert (volume / "ranks-0123456789abcdef" / "key.nbi").read_bytes() == b"volume"
+    # What is compiled later is written beside it.
+    (volume / "groups-0123456789abcdef" / "other.nbi").touch()
+    assert not (image / "groups-0123456789abcdef" / "other.nbi").exists()
+
+
 def test_the_hash_of_a_file_covers_what_it_imports_and_nothing_else() -> None:
     imported = cache._with_imported(cache.KERNELS / "groups.py")
     assert {"abi.py", "groups.py", "exact_sums.py", "memory.py", "result_context.py"} <= {file.name for file in imported}

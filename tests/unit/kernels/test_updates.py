@@ -53,8 +53,8 @@ class Table:
         entries = self.context.words_at(G_SPILL, int(self.context.words[G_SPILL_MASK] + 1) * 3).reshape(-1, 3) if self.context.words[G_SPILL_MASK] else []
         for key, low, high in (map(int, entry) for entry in entries):
             if key != 0:
-                assert (key - 1) >> 8 & 0xFF == SLOT
-                yield (key - 1) >> 16, (key - 1) & 0xFF, high * 2**64 + low % 2**64
+                assert (key - 1) >> 8 & 0xFFFF == SLOT
+                yield (key - 1) >> 24, (key - 1) & 0xFF, high * 2**64 + low % 2**64
 
     def close(self) -> None:
         self.context.words[G_TABLE : G_TABLE + 3] = 0

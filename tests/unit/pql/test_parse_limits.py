@@ -84,3 +84,13 @@ def test_a_long_list_is_read_as_a_short_one(parse: object) -> None:
 def test_a_long_list_of_pql_keeps_longs_within_64_bits() -> None:
     with pytest.raises(ParseError, match="64 bits"):
         parse_pql("SELECT a FROM t WHERE a IN (" + "1," * 100 + "9223372036854775808)")
+
+
+@pytest.mark.parametrize("parse", PARSERS)
+@pytest.mark.parametrize("word", ["AND", "OR"])
+def test_long_chains_of_conditions_are_flat_whatever_stands_in_them(parse: object, word: str) -> None:
+    other = "NOT a =" if parse is parse_sql else "a <>"  # PQL has no NOT there
+    conditions = [f"a > -{i}" if i % 2 else f"{other} {i}" for i in range(1_000)]
+    where = parse(f"SELECT a FROM t WHERE {f' {word} '.join(conditions)}").where  # type: ignore[operator]
+    assert isinstance(where, Call)
+    assert (where.name, len(where.args)) == (word.lower(), 1_000)

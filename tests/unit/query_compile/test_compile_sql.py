@@ -9,7 +9,8 @@ from pinotpy.config.schema import Schema
 from pinotpy.errors import InvalidQueryError, PinotError
 from pinotpy.pql.ast import Call, Identifier, Literal, Star
 from pinotpy.pql.parser import parse_sql
-from pinotpy.query.compile import compile_query, compile_without_table, is_constant_query
+from pinotpy.query.compile import compile_query
+from pinotpy.query.compile_constants import compile_without_table
 from pinotpy.query.context import AggregationRef, OrderBy, QueryContext, QueryKind
 from pinotpy.query.options import query_options
 
@@ -172,8 +173,6 @@ def test_literals_alone_need_no_table_and_stand_bare() -> None:
     statement = parse_sql("SELECT 1, 2.5, 'abc', true, null, 3 / 2, 1 + 1 AS two LIMIT 5")
     context = compile_without_table(statement, query_options(statement))
     assert [column.name for column in context.output] == ["1", "2.5", "'abc'", "true", "null", "1.5", "two"]
-    assert is_constant_query(context)
-    assert not is_constant_query(compiled("SELECT 1, runs FROM t"))
     with pytest.raises(InvalidQueryError, match="FROM clause"):
         compile_without_table(parse_sql("SELECT a"), query_options(statement))
 

@@ -15,10 +15,12 @@ from pinotpy.cluster.participant import Participant
 from pinotpy.cluster.paths import ClusterPaths
 from pinotpy.cluster.process_identity import ProcessIdentity
 from pinotpy.cluster.property_store import PropertyStore
+from pinotpy.cluster.records import ZNRecord
 from pinotpy.cluster.reload_jobs import ReloadJobRecord, ReloadJobRecords
 from pinotpy.cluster.segment_metadata import SegmentZkMetadata
 from pinotpy.cluster.views import Message
 from pinotpy.server.catch_up import ASK_AGAIN_S, CatchUp
+from pinotpy.server.failed_downloads import FIRST_WAIT_S, WAIT_MAX_S, FailedDownloads
 from pinotpy.server.reload_jobs import ReloadJobs
 
 PATHS, ME, TABLE = ClusterPaths("C"), "Server_h_8098", "t_OFFLINE"
@@ -157,3 +159,40 @@ def test_reloads_that_were_missed_are_asked_for_until_they_are_finished() -> Non
     server.clock.advance(int(ASK_AGAIN_S * 1000) + 1)
     server.settle()
     assert [message.fields["reloadJobId"] for message in server.told[2:]] == ["one"]
+
+
+def test_a_download_that_failed_is_tried_again_by_a_reset_later_and_later() -> None:
+    server = _Server()
+    server.participant.start()
+    downloads = FailedDownloads(server.clock)
+    catch_up = CatchUp(cast(Any, server), server.participant, server.store, PATHS, server.clock, server.reloads, downloads)
+    tried: list[str] = []
+
+    def look() -> list[str]:
+        catch_up.step()
+        found = [
+            Message.from_record(ZNRecord.from_bytes(server.admin.get(PATHS.message(ME, name))[0], name)) for name in server.admin.children(PATHS.messages(ME))
+        ]
+        tried.extend(message.partition for message in found if message.fields["TO_STATE"] == "OFFLINE" and message.fields["FROM_STATE"] == "ERROR")
+        for message in found:
+            server.admin.delete(PATHS.message(ME, message.id))
+        return tried[-len(found) :] if found else []
+
+    downloads.failed(TABLE, "a")
+    downloads.failed(TABLE, "b")
+    downloads.gone(TABLE, "b")
+    assert look() == [], "not at once"
+    waited = []
+    for _ in range(8):
+        start_ms = server.clock.now_ms()
+        while not look():
+            server.clock.advance(1_000)
+        waited.append((server.clock.now_ms() - start_ms) / 1000)
+        downloads.failed(TABLE, "a")
+    assert tried == ["a"] * 8
+    for place, wait_s in enumerate(waited):
+        middle_s = min(FIRST_WAIT_S * 2**place, WAIT_MAX_S)
+        assert 0.5 * middle_s <= wait_s <= 1.5 * middle_s + 1, waited
+    downloads.gone(TABLE, "a")
+    server.clock.advance(int(WAIT_MAX_S * 2_000))
+    assert look() == [], "it is served"

@@ -38,7 +38,7 @@ class Properties:
         self.index: dict[str, Any] = {}
 
     def segment(self, table: str, name: str) -> Any:
-        return SimpleNamespace(value=SimpleNamespace(crc=self.crcs[name], download_url=f"http://c/{name}"))
+        return SimpleNamespace(value=SimpleNamespace(crc=self.crcs[name], download_url=f"http://c/{name}", crypter=""))
 
     def table_config(self, table: str) -> Any:
         document = {"tableName": table, "tableType": "OFFLINE", "segmentsConfig": {"replication": "1"}, "tenants": {}, "metadata": {}}
@@ -190,7 +190,7 @@ def test_segments_that_cannot_be_loaded_or_are_not_here_are_failures_with_their_
     assert scene.status("job2")["failedSegments"]["elsewhere"]["errorMessage"] == "this server does not serve it"
 
 
-def failing_fetch(url: str, target: Path) -> None:
+def failing_fetch(url: str, target: Path, rest_path: str) -> None:
     raise DataError("no such archive")
 
 

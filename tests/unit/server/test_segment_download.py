@@ -21,7 +21,7 @@ from pinotpy.server.tables.fetcher import ControllerFetcher, DownloadLimits
 from pinotpy.server.tables.store import SegmentStore
 
 SCHEMA = Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": [{"name": "a", "dataType": "INT"}]})
-URL = "http://elsewhere:9000/segments/t/t_0"
+URL, PATH = "http://elsewhere:9000/segments/t/t_0", "/segments/t/t_0"
 Answer = Callable[[BaseHTTPRequestHandler], None]
 
 
@@ -90,13 +90,13 @@ def fetcher_of(controller: FakeController, limits: DownloadLimits, clock: System
 
 def test_a_failed_download_is_tried_again_as_often_as_the_setting_says(controller: FakeController, tmp_path: Path) -> None:
     controller.answers = [fails, fails, gives(b"archive")]
-    fetcher_of(controller, DownloadLimits(retries_max=2)).fetch(URL, tmp_path / "a")
+    fetcher_of(controller, DownloadLimits(retries_max=2)).fetch(URL, tmp_path / "a", PATH)
     assert (tmp_path / "a").read_bytes() == b"archive"
 
     controller.answers, controller.num_requests = [fails], 0
     clock = _NoWaiting()
     with pytest.raises(RemoteError, match="in 13 attempts"):
-        fetcher_of(controller, DownloadLimits(retries_max=12), clock).fetch(URL, tmp_path / "b")
+        fetcher_of(controller, DownloadLimits(retries_max=12), clock).fetch(URL, tmp_path / "b", PATH)
     assert controller.num_requests == 13
     assert len(clock.waits) == 12, "no wait after the last try"
     assert max(clock.waits) <= 45, "waits grow to a bound"
@@ -105,21 +105,21 @@ def test_a_failed_download_is_tried_again_as_often_as_the_setting_says(controlle
 def test_no_retries_means_one_try(controller: FakeController, tmp_path: Path) -> None:
     controller.answers = [fails, gives(b"archive")]
     with pytest.raises(RemoteError, match="in 1 attempts"):
-        fetcher_of(controller, DownloadLimits(retries_max=0)).fetch(URL, tmp_path / "a")
+        fetcher_of(controller, DownloadLimits(retries_max=0)).fetch(URL, tmp_path / "a", PATH)
 
 
 def test_a_segment_that_no_controller_has_is_given_up_soon(controller: FakeController, tmp_path: Path) -> None:
     controller.answers = [lambda request: request.send_error(404)]
     clock = _NoWaiting()
     with pytest.raises(RemoteError, match=r"in 4 attempts.*HTTP 404"):
-        fetcher_of(controller, DownloadLimits(), clock).fetch(URL, tmp_path / "a")
+        fetcher_of(controller, DownloadLimits(), clock).fetch(URL, tmp_path / "a", PATH)
     assert sum(clock.waits) < 3
 
 
 def test_a_controller_that_is_away_is_waited_for_longer_than_its_restart(tmp_path: Path) -> None:
     clock = _NoWaiting()
     with pytest.raises(RemoteError, match="in 9 attempts"):
-        ControllerFetcher(lambda: ["http://127.0.0.1:1"], dict, clock).fetch(URL, tmp_path / "a")
+        ControllerFetcher(lambda: ["http://127.0.0.1:1"], dict, clock).fetch(URL, tmp_path / "a", PATH)
     assert 25 <= sum(clock.waits) <= 80
 
 
@@ -136,13 +136,13 @@ def test_a_download_that_takes_too_long_is_broken_off(controller: FakeController
 
     controller.answers = [drips]
     with pytest.raises(RemoteError, match="took longer than 2000 ms"):
-        fetcher_of(controller, DownloadLimits(timeout_ms=2_000, retries_max=0), clock).fetch(URL, tmp_path / "a")
+        fetcher_of(controller, DownloadLimits(timeout_ms=2_000, retries_max=0), clock).fetch(URL, tmp_path / "a", PATH)
 
 
 def test_an_archive_over_the_limit_is_not_asked_for_twice(controller: FakeController, tmp_path: Path) -> None:
     controller.answers = [gives(b"x" * 2_000)]
     with pytest.raises(DataError, match="over 1999 bytes"):
-        fetcher_of(controller, DownloadLimits(archive_bytes_max=1_999)).fetch(URL, tmp_path / "a")
+        fetcher_of(controller, DownloadLimits(archive_bytes_max=1_999)).fetch(URL, tmp_path / "a", PATH)
     assert controller.num_requests == 1
 
 
@@ -153,7 +153,7 @@ class _Copier:
         self.archive = archive
         self.targets: list[Path] = []
 
-    def fetch(self, url: str, target: Path) -> None:
+    def fetch(self, url: str, target: Path, rest_path: str) -> None:
         self.targets.append(target)
         target.write_bytes(self.archive.read_bytes())
 

@@ -24,7 +24,7 @@ class _Properties:
         if not self.crcs:
             return None
         crc = self.crcs.pop(0) if len(self.crcs) > 1 else self.crcs[0]
-        return SimpleNamespace(value=SimpleNamespace(crc=crc, download_url=f"http://c/segments/t/{segment_name}"))
+        return SimpleNamespace(value=SimpleNamespace(crc=crc, download_url=f"http://c/segments/t/{segment_name}", crypter=""))
 
 
 class _Store:
@@ -34,7 +34,7 @@ class _Store:
         self.crc, self.error = crc, error
         self.asked: list[int] = []
 
-    def open(self, table: str, segment_name: str, crc: int, download_url: str, *, anew: bool = False) -> Any:
+    def open(self, table: str, segment_name: str, crc: int, download_url: str, crypter: str, *, anew: bool = False) -> Any:
         self.asked.append(crc)
         if crc != self.crc:
             raise self.error

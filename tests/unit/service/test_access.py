@@ -259,7 +259,7 @@ def test_a_spoilt_file_keeps_the_last_good_users_and_a_missing_one_locks_all_out
 def test_the_file_holds_no_secret_and_only_its_owner_reads_it(file: Path) -> None:
     token = add_token(file, "alice")
     content = file.read_text()
-    assert PASSWORD not in content and token not in content and token.split("_")[2] not in content
+    assert PASSWORD not in content and token not in content and token.split("_", 2)[2] not in content
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert not [name for name in os.listdir(file.parent) if name not in (file.name, f".{file.name}.lock")]
 

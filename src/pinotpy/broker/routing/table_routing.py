@@ -76,6 +76,7 @@ def living_replicas(
     external: Mapping[str, Mapping[str, str]],
     live: frozenset[str],
     not_yet_visible: frozenset[str] = frozenset(),
+    hidden: frozenset[str] = frozenset(),
 ) -> dict[str, tuple[str, ...]]:
     """Segments that queries must see, with their living replicas.
 
@@ -85,10 +86,11 @@ def living_replicas(
         live: instances with a live session that accept queries.
         not_yet_visible: segments just uploaded, which no replica has served yet: they are not part of the table until
             the first replica is ONLINE (an upload is acknowledged before its segment is loaded).
+        hidden: segments that another one stands for (cluster/segment_lineage.py).
     """
     out: dict[str, tuple[str, ...]] = {}
     for segment, wanted in ideal.items():
-        if not any(state in ("ONLINE", "CONSUMING") for state in wanted.values()):
+        if segment in hidden or not any(state in ("ONLINE", "CONSUMING") for state in wanted.values()):
             continue
         reached = external.get(segment, {})
         servers = tuple(sorted(i for i, state in reached.items() if state in ("ONLINE", "CONSUMING") and i in live))

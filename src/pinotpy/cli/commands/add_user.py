@@ -13,7 +13,10 @@ NAME = "add-user"
 def run(
     users_file: Annotated[Path, typer.Option("--users-file", help="created if missing")],
     name: Annotated[str, typer.Option("--name", help="user name")],
-    password: Annotated[str, typer.Option("--password", prompt=True, hide_input=True, confirmation_prompt=True, help="asked for if not given")],
+    password: Annotated[
+        str,
+        typer.Option("--password", prompt=True, hide_input=True, confirmation_prompt=True, envvar="PINOTPY_NEW_PASSWORD", help="asked for if not given"),
+    ],
     table: Annotated[list[str] | None, typer.Option("--table", help="right on tables: NAME=READ,WRITE or '*=ADMIN'; may repeat")] = None,
     cluster: Annotated[str, typer.Option("--cluster", help="rights on the cluster: READ, WRITE, ADMIN")] = "",
     admin: Annotated[bool, typer.Option("--admin", help="all rights on everything")] = False,

@@ -1,9 +1,7 @@
-"""Build segments of files (CSV, JSON lines, Avro, Parquet): one a file, ready for upload-segment."""
+"""Build segments of files (CSV, TSV, JSON lines, Avro, Parquet, ORC): one a file, ready for upload-segment."""
 
 from __future__ import annotations
 
-import json
-import time
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,8 +12,7 @@ from pinotpy.cli import options
 from pinotpy.errors import UserError
 
 if TYPE_CHECKING:
-    from pinotpy.config.table import TableConfig
-    from pinotpy.ingest.segment_names import SegmentNameGenerator
+    from pinotpy.ingest.jobs.input_files import InputEntry
 
 NAME = "create-segment"
 
@@ -26,13 +23,14 @@ class NameGenerator(StrEnum):
     SIMPLE = "simple"
     NORMALIZED_DATE = "normalized-date"
     FIXED = "fixed"
+    INPUT_FILE = "input-file"
 
 
 def run(
     data_dir: Annotated[Path, typer.Option("--data-dir", help="folder with data files, searched to its leaves, or one file")],
     schema_file: Annotated[Path, typer.Option("--schema-file", help="schema as JSON")],
     out_dir: Annotated[Path, typer.Option("--out-dir", help="where segments go, each as folder and as .tar.gz; made if missing")],
-    file_format: Annotated[str | None, typer.Option("--format", help="csv, json, avro or parquet (default: what each file's name tells)")] = None,
+    file_format: Annotated[str | None, typer.Option("--format", help="csv, tsv, json, avro, parquet or orc (default: what each file's name tells)")] = None,
     table_config_file: Annotated[Path | None, typer.Option("--table-config-file", help="table config as JSON: time column, indexes, encodings")] = None,
     table_name: Annotated[str | None, typer.Option("--table-name", help="table that they are for; must be the schema's name, as it is by default")] = None,
     reader_config_file: Annotated[Path | None, typer.Option("--reader-config-file", help="settings of the reader as JSON, e.g. the delimiter of CSV")] = None,
@@ -42,76 +40,98 @@ def run(
     ] = None,
     segment_name: Annotated[str | None, typer.Option("--segment-name", help="fixed: the name; normalized-date: its prefix")] = None,
     segment_name_postfix: Annotated[str | None, typer.Option("--segment-name-postfix", help="simple: put before the number of the file")] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="replace segments of the same name in --out-dir")] = False,
+    file_path_pattern: Annotated[str | None, typer.Option("--file-path-pattern", help=r"input-file: regular expression of the whole path")] = None,
+    segment_name_template: Annotated[
+        str | None, typer.Option("--segment-name-template", help=r"input-file: the name, with ${filePathPattern:\N} for group N of the path")
+    ] = None,
+    exclude_sequence_id: Annotated[bool, typer.Option("--exclude-sequence-id", help="simple, normalized-date: no number of the file in the name")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="replace other segments of the same name in --out-dir")] = False,
     reject_share: Annotated[
         float | None,
         typer.Option("--reject-share", min=0.0, max=1.0, help="share of bad rows of a file that may be left out (default 0, or 1 with continueOnError)"),
     ] = None,
+    reject_dir: Annotated[Path | None, typer.Option("--reject-dir", help="folder for rejected rows with their causes, a file for each input file")] = None,
+    skip_bad_files: Annotated[
+        bool, typer.Option("--skip-bad-files", help="build the others where a file cannot be read; the status is 1 nevertheless")
+    ] = False,
+    parallelism: Annotated[int, typer.Option("--parallelism", min=0, help="segments built at once, 0: as many as there are cores")] = 0,
     as_json: options.Json = False,
 ) -> None:
-    from pinotpy.cli.build_report import print_report, report_document
     from pinotpy.cli.documents import read_documents, read_object
-    from pinotpy.ingest.batch import create_segments, find_input_files
+    from pinotpy.cli.job_running import run_and_report
+    from pinotpy.ingest.batch import find_input_files
+    from pinotpy.ingest.jobs.context import JobContext
+    from pinotpy.ingest.jobs.run import build_segments
+    from pinotpy.ingest.jobs.spec import IngestionJobSpec
     from pinotpy.ingest.readers.catalog import format_from_text
     from pinotpy.names import raw_table_name
 
-    started = time.perf_counter()
     documents = read_documents(schema_file, table_config_file)
     documents.refuse()
     assert documents.schema is not None
-    config = documents.table_config
     # A table has the name of its schema (which read_documents has checked for the table config).
-    if table_name is not None and raw_table_name(table_name) != documents.schema.schema_name:
-        raise UserError(f"--table-name is '{table_name}', the schema is '{documents.schema.schema_name}': expected the same, or no --table-name")
-    names = _names(name_generator, segment_name, segment_name_postfix, config)
-    reader_config = read_object(reader_config_file, "reader config") if reader_config_file is not None else None
+    table = documents.schema.schema_name
+    if table_name is not None and raw_table_name(table_name) != table:
+        raise UserError(f"--table-name is '{table_name}', the schema is '{table}': expected the same, or no --table-name")
+    kind, configs = _names(name_generator, segment_name, segment_name_postfix, file_path_pattern, segment_name_template, exclude_sequence_id)
+    spec = IngestionJobSpec.from_json(
+        {
+            "jobType": "SegmentCreation",
+            "inputDirURI": str(data_dir),
+            "outputDirURI": str(out_dir),
+            "overwriteOutput": overwrite,
+            "segmentCreationJobParallelism": parallelism,
+            "recordReaderSpec": {"configs": read_object(reader_config_file, "reader config") if reader_config_file is not None else {}},
+            "tableSpec": {"tableName": table, "schemaURI": str(schema_file)},
+            "segmentNameGeneratorSpec": {"type": kind, "configs": {"use.global.directory.sequence.id": "true", **configs}},
+            "pinotpy": {
+                "keepFolders": True,
+                "rejectShareMax": reject_share,
+                "rejectFileURI": str(reject_dir) if reject_dir is not None else None,
+                "onFileError": "SKIP" if skip_bad_files else "FAIL",
+            },
+        }
+    )
     files = find_input_files(data_dir, format_from_text(file_format) if file_format is not None else None)
-    with options.progress(as_json) as bar:
-        sizes = [path.stat().st_size for path, _ in files]
-        task = bar.add_task("building segments", total=sum(sizes) or 1)
-        report = create_segments(
-            files,
-            documents.schema,
-            config,
-            out_dir,
-            name_generator=names,
-            reader_config=reader_config,
-            reject_share_max=reject_share,
-            overwrite=overwrite,
-            progress=lambda at: bar.update(
-                task, completed=sum(sizes[: at.file_index]) + at.bytes_done, description=f"building segments, file {at.file_index + 1} of {at.num_files}"
-            ),
-        )
-        bar.update(task, completed=sum(sizes) or 1)
-    took_s = time.perf_counter() - started
-    if as_json:
-        typer.echo(json.dumps(report_document(report, took_s), indent=2, ensure_ascii=False))
-    else:
-        print_report(report, took_s)
-    if not report.segments:
-        raise UserError(f"no segment was built: the {len(files)} input files hold no row to index")
+    context = JobContext(spec, documents.schema, documents.table_config)
+    context.check()
+    inputs = [_entry(path, data_dir, str(found)) for path, found in files]
+    run_and_report(lambda progress: build_segments(context, inputs, progress=progress), as_json=as_json)
 
 
-def _names(kind: NameGenerator | None, name: str | None, postfix: str | None, config: TableConfig | None) -> SegmentNameGenerator:
-    from pinotpy.ingest.segment_names import FixedName, NormalizedDateNames, SimpleNames
+def _entry(path: Path, data_dir: Path, file_format: str) -> InputEntry:
+    """All segments lie in --out-dir itself, wherever their files lie."""
+    from pinotpy.ingest.jobs.input_files import InputEntry
 
+    found = path.stat()
+    below = path.relative_to(data_dir).as_posix() if path != data_dir else path.name
+    return InputEntry(str(path), below, file_format, found.st_size, found.st_mtime_ns // 1_000_000, folder="")
+
+
+def _names(
+    kind: NameGenerator | None, name: str | None, postfix: str | None, pattern: str | None, template: str | None, exclude_sequence_id: bool
+) -> tuple[str, dict[str, str]]:
+    """Type and configs of a segmentNameGeneratorSpec."""
     kind = kind or (NameGenerator.FIXED if name is not None else NameGenerator.SIMPLE)
     if postfix is not None and kind is not NameGenerator.SIMPLE:
         raise UserError(f"--segment-name-postfix belongs to simple names, found with --name-generator {kind}")
+    if (pattern is not None or template is not None) and kind is not NameGenerator.INPUT_FILE:
+        raise UserError(f"--file-path-pattern and --segment-name-template belong to --name-generator input-file, found {kind}")
+    if exclude_sequence_id and kind in (NameGenerator.FIXED, NameGenerator.INPUT_FILE):
+        raise UserError(f"--exclude-sequence-id belongs to simple and normalized-date names, found with --name-generator {kind}")
+    excluded = {"exclude.sequence.id": "true"} if exclude_sequence_id else {}
     match kind:
         case NameGenerator.SIMPLE:
             if name is not None:
                 raise UserError("simple names are made of table, times and number: leave out --segment-name, or ask for --name-generator fixed")
-            return SimpleNames(postfix)
+            return "simple", excluded | ({"segment.name.postfix": postfix} if postfix is not None else {})
         case NameGenerator.FIXED:
             if name is None:
                 raise UserError("--name-generator fixed needs --segment-name")
-            return FixedName(name)
+            return "fixed", {"segment.name": name}
+        case NameGenerator.INPUT_FILE:
+            if pattern is None or template is None or name is not None:
+                raise UserError("--name-generator input-file needs --file-path-pattern and --segment-name-template, and no --segment-name")
+            return "inputFile", {"file.path.pattern": pattern, "segment.name.template": template}
         case NameGenerator.NORMALIZED_DATE:
-            append, frequency = (config.segments.is_append, config.segments.segment_push_frequency) if config is not None else (True, None)
-            batch = config.ingestion.batch_ingestion_config if config is not None and config.ingestion is not None else None
-            if batch is not None:
-                # The newer place of both settings; it wins where both are filled, as in Pinot's IngestionConfigUtils.
-                append = batch.segment_ingestion_type.value == "APPEND" if batch.segment_ingestion_type is not None else append
-                frequency = batch.segment_ingestion_frequency or frequency
-            return NormalizedDateNames(name, append, frequency)
+            return "normalizedDate", excluded | ({"segment.name.prefix": name} if name is not None else {})

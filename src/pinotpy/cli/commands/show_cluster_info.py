@@ -20,7 +20,8 @@ def run(common: ControllerOptions) -> None:
             ideal, view = client.ideal_state(table), client.external_view(table)
             for kind, segments in ideal.items():
                 if segments is not None:
-                    found["tables"][f"{table}_{kind}"] = _replicas(segments, (view.get(kind) or {}))
+                    counts = _replicas(segments, (view.get(kind) or {}))
+                    found["tables"][f"{table}_{kind}"] = counts | _replaced(segments, client.list_lineage(table, table_type=kind))
     if common.as_json:
         typer.echo(json.dumps(found, indent=2))
         return
@@ -31,9 +32,9 @@ def run(common: ControllerOptions) -> None:
     for instance in found["instances"]:
         tags = ", ".join(instance.get("tags") or [])
         instances.add_row(instance["instanceName"], str(instance.get("hostName")), str(instance.get("port")), str(instance.get("enabled")), tags)
-    tables = Table("table", "segments", "replicas serving", "replicas wanted", "in error", title="Tables", show_edge=False)
+    tables = Table("table", "segments", "hidden", "being replaced", "replicas serving", "replicas wanted", "in error", title="Tables", show_edge=False)
     for name, counts in found["tables"].items():
-        tables.add_row(name, str(counts["segments"]), str(counts["serving"]), str(counts["wanted"]), str(counts["error"]))
+        tables.add_row(name, *(str(counts[key]) for key in ("segments", "hidden", "replacementsInProgress", "serving", "wanted", "error")))
     console = Console()
     console.print(instances)
     console.print(tables)
@@ -48,3 +49,10 @@ def _replicas(ideal: dict[str, dict[str, str]], view: dict[str, dict[str, str]])
         "serving": sum(state in ("ONLINE", "CONSUMING") for state in reached),
         "error": sum(state == "ERROR" for state in reached),
     }
+
+
+def _replaced(ideal: dict[str, dict[str, str]], lineage: dict[str, Any]) -> dict[str, int]:
+    """Segments that queries do not see, as others stand for them, and how many replacements are under way."""
+    entries = list((lineage.get("lineageEntries") or {}).values())
+    hidden = {name for entry in entries for name in entry["segmentsFrom" if entry["state"] == "COMPLETED" else "segmentsTo"]}
+    return {"hidden": len(hidden & ideal.keys()), "replacementsInProgress": sum(entry["state"] == "IN_PROGRESS" for entry in entries)}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -18,7 +17,7 @@ def run(
     common: DaemonOptions,
     controller_host: Annotated[str | None, typer.Option("--controller-host", help="address to listen on (default 127.0.0.1)")] = None,
     controller_port: Annotated[int | None, typer.Option("--controller-port", help="port (default 9000); 0 picks a free one")] = None,
-    data_dir: Annotated[Path | None, typer.Option("--data-dir", help="deep store: uploaded segments are kept here")] = None,
+    data_dir: Annotated[str | None, typer.Option("--data-dir", help="deep store: a folder or a URI such as s3://bucket/pinot")] = None,
 ) -> None:
     from pinotpy.service.daemon import keep_imports_lean
 

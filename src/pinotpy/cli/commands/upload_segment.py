@@ -1,64 +1,141 @@
-"""Upload segments: a segment directory, a .tar.gz, or a folder of either."""
+"""Push segments to a table: a segment folder, a .tar.gz, or a folder of either, on this machine or any file system."""
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
-from typing import Annotated
+import json
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pinotpy.cli.option_groups import ControllerOptions, controller_options, takes
-from pinotpy.errors import UserError
+from pinotpy.errors import RemoteError, UserError
+
+if TYPE_CHECKING:
+    from pinotpy.ingest.push.report import PushReport
+    from pinotpy.ingest.push.settings import ReplaceScope
 
 NAME = "upload-segment"
+
+
+class PushType(StrEnum):
+    """See `ingest.push.settings.PushKind`."""
+
+    TAR = "tar"
+    URI = "uri"
+    METADATA = "metadata"
 
 
 @takes(controller_options)
 def run(
     common: ControllerOptions,
-    segment_dir: Annotated[Path, typer.Option("--segment-dir", help="segment, archive, or folder of these", exists=True)],
-    table_name: Annotated[str, typer.Option("--table-name", help="table that they belong to")],
+    segment_dir: Annotated[str, typer.Option("--segment-dir", help="segment, archive, or folder of these; archives also by URI, such as s3://bucket/folder")],
+    table_name: Annotated[str, typer.Option("--table-name", help="table that they belong to, without or with type")],
+    push_type: Annotated[PushType, typer.Option("--push-type", help="send the archives, or their address alone, or address and metadata")] = PushType.TAR,
+    parallelism: Annotated[int, typer.Option("--parallelism", min=1, max=256, help="segments that are sent at once")] = 2,
+    attempts: Annotated[int, typer.Option("--attempts", min=1, max=100, help="attempts for each segment")] = 5,
+    uri_prefix: Annotated[str, typer.Option("--uri-prefix", help="put before a segment's path to make the address that the controller is told")] = "",
+    uri_suffix: Annotated[str, typer.Option("--uri-suffix", help="put behind it")] = "",
+    copy_to_deep_store: Annotated[bool, typer.Option("--copy-to-deep-store", help="metadata push: let the controller copy the segments after all")] = False,
+    replace_table: Annotated[bool, typer.Option("--replace-table", help="swap them in for all segments of the table, at once")] = False,
+    replace_from: Annotated[str | None, typer.Option("--replace-from", help="swap them in for the segments from this time on (ISO or epoch ms)")] = None,
+    replace_until: Annotated[str | None, typer.Option("--replace-until", help="… and before this time")] = None,
+    again: Annotated[bool, typer.Option("--again", help="send also what is there with the same CRC")] = False,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="wait until all replicas serve them")] = True,
-    timeout_s: Annotated[float, typer.Option("--timeout-s", help="longest wait")] = 120.0,
+    timeout_s: Annotated[float, typer.Option("--timeout-s", help="longest wait for that")] = 120.0,
 ) -> None:
-    from rich.progress import Progress
+    from pinotpy.cli.options import progress
+    from pinotpy.ingest.push.push import push
+    from pinotpy.ingest.push.settings import PushKind, PushSettings
+    from pinotpy.names import TableType, split_table_name
 
-    from pinotpy.segment.archive import pack_segment
-
+    replaced = replace_scope(replace_table, replace_from, replace_until)
+    table, table_type = split_table_name(table_name)
     sources = segment_sources(segment_dir)
-    with (
-        common.client() as client,
-        tempfile.TemporaryDirectory() as scratch,
-        Progress(disable=common.as_json) as progress,
-    ):
-        task = progress.add_task("uploading", total=len(sources))
-        for source in sources:
-            archive = source
-            if source.is_dir():
-                archive = Path(scratch) / f"{source.name}.tar.gz"
-                pack_segment(source, archive)
-            answer = client.upload_segment(archive, table_name)
-            progress.advance(task)
-            if common.as_json:
-                common.print_status(answer)
-            if archive is not source:
-                archive.unlink()
-        if wait:
-            loading = progress.add_task("loading", total=None)
-            client.wait_until_online(table_name, timeout_s=timeout_s, progress=lambda done, every: progress.update(loading, completed=done, total=every))
-    if not common.as_json:
-        typer.echo(f"{len(sources)} segments of table {table_name} uploaded{' and online' if wait else ''}")
+    settings = PushSettings(
+        table=table,
+        table_type=table_type or TableType.OFFLINE,
+        controllers=tuple(url for url in common.controller_url.split(",") if url.strip()),
+        kind=PushKind(push_type.value),
+        attempts_max=attempts,
+        parallelism=parallelism,
+        uri_prefix=uri_prefix,
+        uri_suffix=uri_suffix,
+        copy_to_deep_store=copy_to_deep_store,
+        sends_again=again,
+        replace=replaced,
+        asks_table=replaced is None,
+        online_timeout_s=timeout_s if wait else None,
+    )
+    with progress(common.as_json) as bar:
+        task = bar.add_task("uploading", total=len(sources))
+        report = push(settings, sources, access=common.access(), progress=lambda segment: bar.advance(task))
+    if common.as_json:
+        typer.echo(json.dumps(report.to_json(), indent=2, ensure_ascii=False))
+    else:
+        typer.echo(report_line(report, table, is_online=wait))
+    if report.has_failed:
+        raise RemoteError(f"the push to table '{table}' failed: " + "; ".join(report.causes()))
 
 
-def segment_sources(path: Path) -> list[Path]:
-    """Segments and archives that `path` means, sorted. A segment is a directory with a `metadata` file."""
-    if path.is_file() or (path / "metadata").is_file():
-        return [path]
-    found = sorted(entry for entry in path.iterdir() if entry.name.endswith(".tar.gz") or (entry / "metadata").is_file())
-    # A build leaves both forms of a segment: one of them is enough.
-    names = {entry.name for entry in found if entry.is_dir()}
-    found = [entry for entry in found if entry.is_dir() or entry.name.removesuffix(".tar.gz") not in names]
+def replace_scope(whole_table: bool, first: str | None, end: str | None) -> ReplaceScope | None:
+    """What the options say is replaced. Raises UserError for times that cannot be read, or both."""
+    from pinotpy.ingest.push.settings import ReplaceScope
+
+    if not whole_table and first is None and end is None:
+        return None
+    if whole_table and (first is not None or end is not None):
+        raise UserError("give either --replace-table, or --replace-from and --replace-until: found both")
+    scope = ReplaceScope(_millis(first, "--replace-from"), _millis(end, "--replace-until"))
+    if scope.start_ms is not None and scope.end_ms is not None and scope.start_ms >= scope.end_ms:
+        raise UserError("--replace-until must be after --replace-from")
+    return scope
+
+
+def report_line(report: PushReport, table: str, *, is_online: bool) -> str:
+    """`2 segments of table t uploaded and online`, and what else is to be said."""
+    from pinotpy.ingest.push.report import Outcome
+
+    pushed, present, failed = (report.count(outcome) for outcome in (Outcome.PUSHED, Outcome.PRESENT, Outcome.FAILED))
+    line = f"{pushed} segments of table {table} uploaded" + (" and online" if is_online and not report.has_failed else "")
+    line += f", {present} were there already" if present else ""
+    line += f", {failed} failed" if failed else ""
+    for cluster in report.clusters:
+        if cluster.replacement is not None and cluster.replacement.is_complete:
+            line += f"; they replaced {len(cluster.replacement.segments_from)}"
+    return line
+
+
+def segment_sources(place: str) -> list[str]:
+    """Segments and archives that a path or URI means, sorted. A segment is a directory with a `metadata` file."""
+    from pinotpy.fs.uris import LOCAL_SCHEMES, local_path, masked, scheme_of
+    from pinotpy.ingest.push.sources import ARCHIVE_SUFFIX, find_archives
+
+    found: list[str] = []
+    if scheme_of(place) in LOCAL_SCHEMES and (path := local_path(place)).is_dir():
+        if (path / "metadata").is_file():
+            return [str(path)]
+        # A build leaves both forms of a segment: one of them is enough.
+        archives = {entry.name.removesuffix(ARCHIVE_SUFFIX) for entry in path.iterdir() if entry.name.endswith(ARCHIVE_SUFFIX)}
+        folders = [str(entry) for entry in path.iterdir() if (entry / "metadata").is_file() and entry.name not in archives]
+        found = sorted([*folders, *(str(path / f"{name}{ARCHIVE_SUFFIX}") for name in archives)])
+    elif (scheme_of(place) in LOCAL_SCHEMES and path.is_file()) or place.endswith(ARCHIVE_SUFFIX):
+        return [place]
+    found = found or find_archives(place)
     if not found:
-        raise UserError(f"'{path}' holds no segment: expected a segment directory (with its 'metadata' file) or .tar.gz archives")
+        raise UserError(f"'{masked(place)}' holds no segment: expected a segment directory (with its 'metadata' file) or {ARCHIVE_SUFFIX} archives")
     return found
+
+
+def _millis(text: str | None, option: str) -> int | None:
+    from datetime import UTC, datetime
+
+    if text is None:
+        return None
+    if text.lstrip("-").isdigit() and len(text.lstrip("-")) > 8:
+        return int(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise UserError(f"{option} is '{text[:60]}': expected a time such as 2013-01-31 or 2013-01-31T12:00:00Z, or ms of the epoch") from None
+    return int((moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp() * 1000)

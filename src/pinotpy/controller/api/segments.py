@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, BinaryIO
 from urllib.parse import quote
 
 import orjson
 from fastapi import Query
 from fastapi.responses import StreamingResponse
 
+from pinotpy.cluster.segment_metadata import SegmentZkMetadata
 from pinotpy.controller import deletion, reset
 from pinotpy.controller.api.answers import java_list, success, table_type_of
 from pinotpy.controller.api.bodies import RawBody
@@ -45,11 +46,14 @@ def segment_routes(controller: Controller) -> Routes:
         startTimestamp: int | None = Query(None, description="Only segments with rows at or after this time, ms since the epoch."),
         endTimestamp: int | None = Query(None, description="Only segments with rows before this time, ms since the epoch."),
         excludeOverlapping: bool = Query(False, description="true: leave out segments that lie only partly within these times."),
-        excludeReplacedSegments: bool = Query(False, description="Accepted: there are no replaced segments that are still listed."),
+        excludeReplacedSegments: bool = Query(False, description="true: only segments that queries see, as others stand for the rest."),
     ) -> list[dict[str, list[str]]]:
         answer = []
         for half in halves_asked(controller, tableName, type):
             names = catalog.segment_names(half)
+            if excludeReplacedSegments:
+                hidden = catalog.hidden_segments(half)
+                names = [name for name in names if name not in hidden]
             if startTimestamp is not None or endTimestamp is not None:
                 names = _within(controller, half, names, startTimestamp, endTimestamp, exclude_overlapping=excludeOverlapping)
             answer.append({str(split_table_name(half)[1]): names})
@@ -99,7 +103,7 @@ def segment_routes(controller: Controller) -> Routes:
             if stored is None:
                 continue
             # A file that is not in this controller's store is at another controller: servers ask them all.
-            file = controller.files.open(half, segmentName, stored.segment.crc)
+            file = open_archive(controller, half, stored.segment)
             headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(segmentName)}.tar.gz", "Pinotpy-Segment-Crc": str(stored.segment.crc)}
             if stored.segment.size_bytes is not None:
                 headers["Content-Length"] = str(stored.segment.size_bytes)
@@ -155,6 +159,16 @@ def segment_routes(controller: Controller) -> Routes:
         return success(_deleted_text(names, half))
 
     return routes
+
+
+def open_archive(controller: Controller, table: str, segment: SegmentZkMetadata) -> BinaryIO:
+    """The archive of a segment: in the deep store, or where its record says, if the operator allows this controller to read there."""
+    try:
+        return controller.files.open(table, segment.segment_name, segment.crc)
+    except NotFoundError:
+        if not controller.fetchers.allows(segment.download_url):
+            raise
+    return controller.fetchers.files(segment.download_url).open(segment.download_url)
 
 
 def halves_asked(controller: Controller, name: str, type_text: str | None) -> list[str]:

@@ -1,4 +1,8 @@
-"""REST of segment uploads, and the leader's registration of segments that other controllers received."""
+"""REST of segment uploads, and the leader's registration of segments that other controllers received.
+
+An upload says by UPLOAD_TYPE where the bytes are: SEGMENT (default), in its body; URI, at DOWNLOAD_URI, from where this controller
+fetches them; METADATA, at DOWNLOAD_URI as well, but there they stay: the body has the segment's metadata, servers fetch the rest.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import asyncio
 import shutil
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,32 +24,69 @@ from pinotpy.controller.api.bodies import RawBody, json_body
 from pinotpy.controller.context import Controller
 from pinotpy.controller.multipart import receive_parts
 from pinotpy.controller.registration import UploadConditions, register_segment
-from pinotpy.controller.upload import UploadRequest, accept_upload, target_table
-from pinotpy.errors import AccessDeniedError, UserError
+from pinotpy.controller.upload import Arrival, Uploaded, UploadRequest, accept_upload, target_table
+from pinotpy.errors import DataError, PayloadTooLargeError, UserError
+from pinotpy.fs.crypters import NO_OP, decrypted
 from pinotpy.names import TableType, check_segment_name
 from pinotpy.service.errors import UnsupportedMediaTypeError
 from pinotpy.service.http import authorise
 from pinotpy.service.rights import table_resource
 from pinotpy.service.routes import CLUSTER, IN_HANDLER, Action, Routes
 
-DOWNLOAD_URI_SETTING = "controller.segment.upload.uri.allowlist"
 REGISTRATION_TIMEOUT_S = 120.0
 UPLOAD_TYPES = ("SEGMENT", "URI", "METADATA", "JSON")
+METADATA_BYTES_MAX = 80 << 20  # an archive with the metadata file alone, which has at most 64 MiB
+IGNORED_BODY_BYTES_MAX = 1 << 20
 UPLOAD_BODY = {
     "requestBody": {
-        "description": "A multipart body with one file part: the segment's tar.gz.",
-        "required": True,
+        "description": "A multipart body with one file part: the segment's tar.gz; with UPLOAD_TYPE METADATA a tar.gz with its metadata "
+        "file alone; with UPLOAD_TYPE URI nothing.",
+        "required": False,
         "content": {"multipart/form-data": {"schema": {"type": "object", "properties": {"file": {"type": "string", "format": "binary"}}}}},
-    }
+    },
+    "parameters": [
+        {"name": name, "in": "header", "required": False, "schema": {"type": "string"}, "description": text}
+        for name, text in (
+            ("UPLOAD_TYPE", "SEGMENT (default), URI or METADATA."),
+            ("DOWNLOAD_URI", "Where the segment lies, for URI and METADATA; an address that the operator allows."),
+            ("COPY_SEGMENT_TO_DEEP_STORE", "true, with METADATA: copy the segment to the deep store after all."),
+            ("CRYPTER", "What encrypted the segment: a crypter that this controller knows."),
+            ("REFRESH_ONLY", "true: refuse a segment that does not exist."),
+            ("IF-MATCH", "Refuse unless the existing segment has this CRC."),
+            ("Pinot-SegmentZKMetadataCustomMapModifier", 'Entries for the segment\'s custom map: {"mapModifyMode": "UPDATE", "map": {…}}.'),
+        )
+    ],
 }
 UPLOAD_RESPONSES: dict[int | str, dict[str, Any]] = {
     400: {"description": "The bytes are no segment, or not one of this table; the text lists every reason."},
+    403: {"description": "No right to write, or DOWNLOAD_URI is no address that the operator allows."},
     404: {"description": "No such table."},
     409: {"description": "Another upload of this segment is under way, or it exists and allowRefresh is false."},
+    410: {"description": "REFRESH_ONLY, and there is no such segment."},
     412: {"description": "IF-MATCH names another CRC."},
     413: {"description": "The upload is longer than the limit."},
     429: {"description": "The table's storage quota is exceeded."},
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """How the bytes come.
+
+    uri: where they lie, "" if the body has them.
+    is_moved: what lies elsewhere is copied to the deep store; false: it stays there.
+    crypter: what they are encrypted with, "" if nothing.
+    """
+
+    upload_type: str
+    uri: str = ""
+    is_moved: bool = True
+    crypter: str = ""
+
+    @property
+    def has_parts(self) -> bool:
+        """Whether the body is multipart."""
+        return self.upload_type in ("SEGMENT", "METADATA")
 
 
 class UploadTimeoutError(UserError):
@@ -69,6 +111,9 @@ def upload_routes(controller: Controller) -> Routes:
         allowRefresh: bool = Query(True, description="false: refuse if the segment exists."),
         enableParallelPushProtection: bool = Query(True, description="Accepted: two uploads of one segment at once are always refused."),
     ) -> dict[str, Any]:
+        delivery = _delivery(request)
+        if delivery.uri:
+            controller.fetchers.allowed.check(delivery.uri)
         wanted = _upload_request(request, tableName, tableType, allow_refresh=allowRefresh)
         loop = asyncio.get_running_loop()
 
@@ -96,15 +141,17 @@ def upload_routes(controller: Controller) -> Routes:
                 (folder / "segment").mkdir()
                 try:
                     async with asyncio.timeout(settings.upload_timeout_ms / 1000):
-                        content_type = request.headers["content-type"]
-                        parts = await receive_parts(request.stream(), content_type, folder / "parts", bytes_max=settings.upload_bytes_max)
+                        body = await _receive(request, delivery, folder / "parts", settings.upload_bytes_max)
                 except TimeoutError as error:
                     raise UploadTimeoutError(
                         f"the upload took longer than {settings.upload_timeout_ms} ms (controller.segment.upload.timeoutInMillis)"
                     ) from error
-                if not parts:
-                    raise UserError("Segment file (as multipart/form-data) is required for SEGMENT upload mode")
-                done = await loop.run_in_executor(threads, accept_upload, controller, parts[0].path, folder / "segment", wanted, register, may_write)
+
+                def accept() -> Uploaded:
+                    arrival = _arrival(controller, delivery, body, folder / "parts")
+                    return accept_upload(controller, arrival, folder / "segment", wanted, register, may_write)
+
+                done = await loop.run_in_executor(threads, accept)
         except BaseException:
             controller.metrics.count("controllerSegmentUploadError")
             raise
@@ -130,14 +177,18 @@ def upload_routes(controller: Controller) -> Routes:
         Action.ADMIN,
         CLUSTER,
         summary="Between controllers: register a segment whose archive another controller holds",
-        openapi_extra=json_body("record, allowRefresh, ifMatch, seenVersion."),
+        openapi_extra=json_body("record, allowRefresh, ifMatch, seenVersion, refreshOnly."),
     )
     def register_from_other(tableName: str, segmentName: str, body: RawBody) -> dict[str, Any]:
         document = orjson.loads(body)
         segment = SegmentZkMetadata.from_record(record_from_json(document["record"], "registration"), tableName)
         if check_segment_name(segment.segment_name) != segmentName:
             raise UserError(f"expected a record of segment '{segmentName[:200]}', found one of '{segment.segment_name[:200]}'")
-        replaced = register_segment(controller, segment, UploadConditions(bool(document["allowRefresh"]), document["ifMatch"], document["seenVersion"]))
+        # A controller of an older release does not send refreshOnly.
+        conditions = UploadConditions(
+            bool(document["allowRefresh"]), document["ifMatch"], document["seenVersion"], refresh_only=bool(document.get("refreshOnly", False))
+        )
+        replaced = register_segment(controller, segment, conditions)
         return {"replaced": None if replaced is None else replaced.to_record().to_json_dict()}
 
     return routes
@@ -150,6 +201,7 @@ def registration_body(segment: SegmentZkMetadata, conditions: UploadConditions) 
         "allowRefresh": conditions.allow_refresh,
         "ifMatch": conditions.if_match,
         "seenVersion": conditions.seen_version,
+        "refreshOnly": conditions.refresh_only,
     }
     return orjson.dumps(document)
 
@@ -163,23 +215,95 @@ def replaced_from_answer(answer: bytes, table: str) -> SegmentZkMetadata | None:
     return SegmentZkMetadata.from_record(found, table)
 
 
-def _upload_request(request: Request, table_name: str | None, type_text: str, *, allow_refresh: bool) -> UploadRequest:
-    """Everything that can be said about an upload before its body is read."""
-    upload_type = request.headers.get("upload_type", "SEGMENT").strip().upper()
+def _delivery(request: Request) -> Delivery:
+    """What the headers say of the bytes; refused here, before the body is read, if they contradict each other."""
+    headers = request.headers
+    upload_type = headers.get("upload_type", "SEGMENT").strip().upper()
     if upload_type not in UPLOAD_TYPES:
         raise UserError(f"expected UPLOAD_TYPE {', '.join(UPLOAD_TYPES)}, found '{upload_type[:40]}'")
-    if upload_type != "SEGMENT":
-        if not request.headers.get("download_uri"):
-            raise UserError(f"Source download URI is required in header field 'DOWNLOAD_URI' for {upload_type} upload mode")
-        raise AccessDeniedError(f"uploads by URI are switched off: no host is allowed by {DOWNLOAD_URI_SETTING}; send the segment's tar.gz itself")
-    content_type = request.headers.get("content-type", "")
-    media_type = content_type.partition(";")[0].strip().lower()
+    crypter = headers.get("crypter", "").strip()
+    crypter = "" if crypter.rpartition(".")[2].lower() == NO_OP else crypter
+    media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
+    uri = headers.get("download_uri", "").strip()
+    if upload_type != "SEGMENT" and not uri:
+        raise UserError(f"Source download URI is required in header field 'DOWNLOAD_URI' for {upload_type} upload mode")
+    if upload_type in ("URI", "JSON"):
+        # As the reference: the older path leaves the segment where it is, the newer one takes it into the deep store.
+        return Delivery("URI", uri, request.url.path.rstrip("/").endswith("/v2/segments"), crypter)
+    what = "Segment file" if upload_type == "SEGMENT" else "Segment metadata file"
     if media_type in ("", "application/json"):
-        raise UserError("Segment file (as multipart/form-data) is required for SEGMENT upload mode")
+        raise UserError(f"{what} (as multipart/form-data) is required for {upload_type} upload mode")
     if media_type != "multipart/form-data":
         raise UnsupportedMediaTypeError(f"expected multipart/form-data with the segment's tar.gz, found '{media_type[:100]}'")
-    table_type = table_type_of(type_text) or TableType.OFFLINE
-    return UploadRequest(table_name or None, table_type, allow_refresh, request.headers.get("if-match"), _custom_map(request))
+    if upload_type == "SEGMENT":
+        return Delivery("SEGMENT", crypter=crypter)
+    return Delivery("METADATA", uri, _flag(request, "copy_segment_to_deep_store"), crypter)
+
+
+async def _receive(request: Request, delivery: Delivery, folder: Path, bytes_max: int) -> Path | None:
+    """The body's one part as a file; None for a delivery without."""
+    if not delivery.has_parts:
+        ignored = 0
+        async for chunk in request.stream():
+            ignored += len(chunk)
+            if ignored > IGNORED_BODY_BYTES_MAX:
+                raise PayloadTooLargeError(f"an upload of type URI has no body, found more than {IGNORED_BODY_BYTES_MAX} bytes")
+        return None
+    bytes_max = bytes_max if delivery.upload_type == "SEGMENT" else min(METADATA_BYTES_MAX, bytes_max)
+    parts = await receive_parts(request.stream(), request.headers["content-type"], folder, bytes_max=bytes_max)
+    if not parts:
+        what = "Segment file" if delivery.upload_type == "SEGMENT" else "Segment metadata file"
+        raise UserError(f"{what} (as multipart/form-data) is required for {delivery.upload_type} upload mode")
+    return parts[0].path
+
+
+def _arrival(controller: Controller, delivery: Delivery, body: Path | None, folder: Path) -> Arrival:
+    """What is to be checked and registered, fetched and decrypted if need be. Called on a thread."""
+    if delivery.upload_type == "METADATA" and not delivery.is_moved:
+        assert body is not None
+        return Arrival(body, _size_bytes(controller, delivery.uri), stays_at=delivery.uri, is_whole=False, crypter=delivery.crypter)
+    archive = body
+    if delivery.uri:
+        archive = folder / "fetched.tar.gz"
+        try:
+            controller.fetchers.fetch(delivery.uri, archive)
+        except DataError as error:
+            # The client named it: its fault, not ours, that it is too long or may not be read.
+            raise UserError(f"the segment cannot be fetched: {error.message}") from error
+    assert archive is not None
+    arrival = Arrival(archive, archive.stat().st_size, stays_at=None if delivery.is_moved else delivery.uri, crypter=delivery.crypter)
+    if not delivery.crypter:
+        return arrival
+    plain = folder / "decrypted.tar.gz"
+    decrypted(controller.crypters.of(delivery.crypter), archive, plain, "of the upload")
+    return replace(arrival, archive=plain)
+
+
+def _size_bytes(controller: Controller, uri: str) -> int:
+    """Bytes of what stays elsewhere: asking for them shows that it is there, before any server is sent for it."""
+    size_bytes = controller.fetchers.files(uri).stat(uri).size_bytes
+    if size_bytes > controller.settings.upload_bytes_max:
+        raise PayloadTooLargeError(f"the segment is longer than {controller.settings.upload_bytes_max} bytes (controller.segment.upload.maxSizeBytes)")
+    return max(size_bytes, 0)
+
+
+def _upload_request(request: Request, table_name: str | None, type_text: str, *, allow_refresh: bool) -> UploadRequest:
+    """Everything else that can be said about an upload before its body is read."""
+    return UploadRequest(
+        table=table_name or None,
+        table_type=table_type_of(type_text) or TableType.OFFLINE,
+        allow_refresh=allow_refresh,
+        refresh_only=_flag(request, "refresh_only"),
+        if_match=request.headers.get("if-match"),
+        custom_map=_custom_map(request),
+    )
+
+
+def _flag(request: Request, header: str) -> bool:
+    text = request.headers.get(header, "false").strip().lower()
+    if text not in ("true", "false"):
+        raise UserError(f"header {header.upper()}: expected true or false, found '{text[:40]}'")
+    return text == "true"
 
 
 def _custom_map(request: Request) -> dict[str, str]:

@@ -1,4 +1,5 @@
-"""Retention: segments whose newest row is older than the table keeps, and deleted files whose time is up (RetentionManager)."""
+"""Retention: segments that were replaced, segments whose newest row is older than the table keeps, and deleted files whose time is up
+(RetentionManager)."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from collections.abc import Sequence
 from pinotpy.config.segments_config import SegmentsConfig
 from pinotpy.controller.context import Controller
 from pinotpy.controller.deletion import delete_segments, purge_deleted_files
+from pinotpy.controller.lineage import arriving_segments, clean_lineage
 from pinotpy.controller.segment_check import TIME_MAX_MS, TIME_MIN_MS
 from pinotpy.names import TableType, split_table_name
 
@@ -42,13 +44,16 @@ class RetentionManager:
 
     def run_table(self, table_name_with_type: str) -> None:
         catalog = self._controller.catalog
+        clean_lineage(self._controller, table_name_with_type)
         found = catalog.table_config(table_name_with_type)
         kept_ms = retention_ms(found.config.segments) if found is not None else None
         if kept_ms is None or split_table_name(table_name_with_type)[1] is not TableType.OFFLINE:
             return
         now_ms = self._controller.clock.now_ms()
         records = catalog.segments(table_name_with_type)
-        expired = sorted(name for name, segment in records.items() if is_expired(segment.end_time_ms, kept_ms, now_ms))
+        # What a replacement brings stays until it is done: it could not be ended, else.
+        arriving = arriving_segments(self._controller, table_name_with_type)
+        expired = sorted(name for name, segment in records.items() if name not in arriving and is_expired(segment.end_time_ms, kept_ms, now_ms))
         if expired:
             delete_segments(self._controller, table_name_with_type, expired)
             LOG.info("segments expired table=%s segments=%d kept_ms=%d first=%s", table_name_with_type, len(expired), kept_ms, expired[0])

@@ -54,7 +54,10 @@ class SegmentStatusChecker:
         catalog, metrics = self._controller.catalog, self._controller.metrics
         if not catalog.is_enabled(table_name_with_type):
             return
-        status = status_of(catalog.ideal_state(table_name_with_type) or {}, catalog.external_view(table_name_with_type) or {})
+        ideal, hidden = catalog.ideal_state(table_name_with_type) or {}, catalog.hidden_segments(table_name_with_type)
+        seen = {name: replicas for name, replicas in ideal.items() if name not in hidden}
+        status = status_of(seen, catalog.external_view(table_name_with_type) or {})
+        metrics.set("segmentCountIncludingReplaced", len(ideal), table=table_name_with_type)
         metrics.set("segmentCount", status.num_segments, table=table_name_with_type)
         metrics.set("numberOfReplicas", status.least_replicas, table=table_name_with_type)
         metrics.set("percentOfReplicas", status.least_replicas_percent, table=table_name_with_type)

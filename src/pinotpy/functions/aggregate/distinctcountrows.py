@@ -42,7 +42,7 @@ class DistinctCountRows(AggregateFunction):
         def collect(block: RowBlock, num_rows: int) -> list[pa.Array]:
             return [_sets(block, 1 + len(argument.further), num_rows)]
 
-        return RowPlan(collect)
+        return RowPlan(collect, counts_different=True)
 
     def merge(self, states: Sequence[pa.Array], groups: Groups, num_groups: int) -> list[pa.Array]:
         return [merge_sets(states[0], groups, num_groups)]

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError, QueryExecutionError
-from pinotpy.functions.patterns import like_pattern, regexp_pattern
+from pinotpy.functions.patterns import TextPattern, like_pattern, regexp_pattern
 from pinotpy.functions.scalar.arguments import constant_int, constant_text, map_distinct, texts
 from pinotpy.functions.scalar.conversions import on_array
 from pinotpy.functions.scalar.spec import Bound, Example, Operand, ScalarFunction, Value
@@ -52,13 +52,21 @@ def _hamming_distance(left: str, right: str) -> int:
 # --- patterns ----------------------------------------------------------------------------------------------------------
 
 
+def _pattern(operand: Operand, function: str, *, ignore_case: bool = False) -> TextPattern:
+    text = constant_text(operand, "pattern", function)
+    try:
+        return regexp_pattern(text, ignore_case=ignore_case)
+    except QueryExecutionError as error:
+        raise InvalidQueryError(error.message) from error
+
+
 def _bind_regexp_like(operands: Sequence[Operand], dialect: Dialect) -> Bound:
     expect_single_texts(operands, "regexp_like")
     source = operands[0].data_type
     flag = constant_text(operands[2], "flag", "REGEXP_LIKE") if len(operands) == 3 else "i" if dialect is Dialect.PQL else "c"
     if flag not in ("i", "c"):
         raise InvalidQueryError(f"expected 'i' or 'c' as the flag of REGEXP_LIKE, found '{flag[:40]}'")
-    pattern = regexp_pattern(constant_text(operands[1], "pattern", "REGEXP_LIKE"), ignore_case=flag == "i")
+    pattern = _pattern(operands[1], "REGEXP_LIKE", ignore_case=flag == "i")
     return Bound(DataType.BOOLEAN, lambda values: pa.array(pattern.matches(texts(values[0], source))))
 
 
@@ -73,7 +81,7 @@ def _bind_like(operands: Sequence[Operand], dialect: Dialect) -> Bound:
 def _bind_extract(operands: Sequence[Operand], dialect: Dialect) -> Bound:
     expect_single_texts(operands, "regexpextract")
     source = operands[0].data_type
-    pattern = regexp_pattern(constant_text(operands[1], "pattern", "REGEXPEXTRACT"), ignore_case=False)
+    pattern = _pattern(operands[1], "REGEXPEXTRACT")
     group = constant_int(operands[2], "group", "REGEXPEXTRACT") if len(operands) > 2 else 0
     otherwise = constant_text(operands[3], "default", "REGEXPEXTRACT") if len(operands) > 3 else ""
     if not 0 <= group <= pattern.num_groups:
@@ -89,7 +97,7 @@ def _bind_extract(operands: Sequence[Operand], dialect: Dialect) -> Bound:
 def _bind_replace(operands: Sequence[Operand], dialect: Dialect) -> Bound:
     expect_single_texts(operands, "regexpreplace")
     source = operands[0].data_type
-    pattern = regexp_pattern(constant_text(operands[1], "pattern", "REGEXPREPLACE"), ignore_case=False)
+    pattern = _pattern(operands[1], "REGEXPREPLACE")
     written = constant_text(operands[2], "replacement", "REGEXPREPLACE")
     rewrite = _re2_replacement(written)
     groups = [int(digit) for digit in re.findall(r"(?:^|[^\\])(?:\\\\)*\\(\d)", rewrite)]

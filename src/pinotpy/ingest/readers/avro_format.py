@@ -1,37 +1,48 @@
-"""Avro container files, block by block; only the wanted columns are decoded.
+"""Avro container files: many blocks at once are decoded into arrays by a kernel; only the wanted fields are kept.
 
-Unions with null are nulls; arrays are multi-values; a map `X` also gives `X__KEYS` and `X__VALUES` (map columns of old schemas);
-records and maps are JSON text; logical types arrive as dates, timestamps and decimals.
+Unions with null are nulls, wider ones what `ingest.unions` says; arrays are multi-values; a map `X` also gives `X__KEYS` and
+`X__VALUES` (map columns of old schemas); records and maps are JSON text unless the column is wanted nested. Logical types
+arrive as Arrow's dates, times, timestamps and decimals; uuids and durations as text.
 """
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, Final
+from typing import Any, BinaryIO, Final, cast
 
-import fastavro
+import numpy as np
+import orjson
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from pinotpy.errors import DecodeError, Fault, InvalidConfigError
-from pinotpy.ingest.readers.columns import array_from_values
-from pinotpy.ingest.readers.spec import BATCH_ROWS, InputBatch, InputFile, Progress, ReaderColumn, Reject, numbered
+from pinotpy.data_types import DataType
+from pinotpy.errors import Fault, InvalidConfigError
+from pinotpy.ingest.json_writing import json_texts
+from pinotpy.ingest.readers.avro_arrays import Assembler, part_of_map
+from pinotpy.ingest.readers.avro_container import DamagedAvroError, Header, read_blocks, read_header
+from pinotpy.ingest.readers.avro_schema import AvroType, Program
+from pinotpy.ingest.readers.columns import nested_array
+from pinotpy.ingest.readers.spec import BATCH_ROWS, InputBatch, InputFile, Progress, ReaderColumn, Reject, buffered_reader, numbered
+from pinotpy.ingest.unions import without_union
+from pinotpy.kernels import avro_records as kernel
 
-_ARROW: Final[dict[str, pa.DataType]] = {
-    "int": pa.int32(),
-    "long": pa.int64(),
-    "float": pa.float32(),
-    "double": pa.float64(),
-    "boolean": pa.bool_(),
-    "string": pa.string(),
-    "enum": pa.string(),
-    "bytes": pa.binary(),
-    "fixed": pa.binary(),
-}
 KEYS, VALUES = "__KEYS", "__VALUES"
-# What fastavro raises for damaged bytes, none of it of its own.
-_DAMAGE = (ValueError, EOFError, IndexError, KeyError, TypeError, OverflowError, zlib.error, OSError)
+# Bytes of blocks that are decoded at once.
+_BATCH_BYTES: Final = 16 << 20
+# Items of lists in a batch besides those that the bytes can hold: nulls take none.
+_EMPTY_ITEMS_MAX: Final = 1 << 22
+_ENDS: Final = {
+    kernel.CUT: "a value goes on behind the end of its block",
+    kernel.LONG_NUMBER: "a number of more than 64 bits",
+    kernel.NO_BRANCH: "a branch that its union does not have",
+    kernel.NO_SYMBOL: "a symbol that its enum does not have",
+    kernel.NEGATIVE_LENGTH: "a negative length",
+    kernel.TOO_DEEP: f"values nested deeper than {kernel.DEPTH_MAX}",
+    kernel.TOO_MANY_ITEMS: "a list of more items than its block can hold",
+    kernel.REST: "bytes behind the last record of a block",
+    kernel.NO_BOOLEAN: "a boolean that is neither 0 nor 1",
+    kernel.INT_RANGE: "an int of more than 32 bits",
+}
 
 
 def read(file: InputFile, columns: Sequence[ReaderColumn], config: Mapping[str, Any], reject: Reject, progress: Progress) -> Iterator[InputBatch]:
@@ -41,93 +52,127 @@ def read(file: InputFile, columns: Sequence[ReaderColumn], config: Mapping[str, 
             "avro reader config is not valid:", tuple(Fault(f"$.{key}", "an unknown key", "no keys: Avro has no settings") for key in config)
         )
     row = 1
-    with file.open() as stream:
+    with file.open() as raw:
+        stream = cast(BinaryIO, buffered_reader(raw))
         try:
-            header = fastavro.reader(stream)
-            schema = header.writer_schema
-        except _DAMAGE as error:
-            raise file.broken(f"no Avro file: {str(error)[:200] or type(error).__name__}") from error
-        sources = _sources(schema, columns)
+            header = read_header(stream)
+            if header.schema.kind != "record":
+                raise DamagedAvroError(f"its schema is of kind {header.schema.kind}, expected a record")
+            sources = _sources(header.schema, columns)
+            decoder = _Decoder(header.schema, sources)
+        except (ValueError, RecursionError) as error:
+            raise file.broken(f"no Avro file that can be read: {_cause(error)}") from error
         try:
-            stream.seek(0)
-            blocks = fastavro.block_reader(stream, reader_schema=_projection(schema, {name for name, _ in sources.values()}))
-            pending: list[dict[str, Any]] = []
-            for block in blocks:
-                pending.extend(block)
-                while len(pending) >= BATCH_ROWS:
-                    yield InputBatch(_batch(pending[:BATCH_ROWS], columns, sources, schema), numbered(row, BATCH_ROWS))
-                    row += BATCH_ROWS
-                    del pending[:BATCH_ROWS]
-                    progress(file.position_bytes, file.size_bytes)
-        except DecodeError:
-            raise
-        except _DAMAGE as error:
-            damaged = row + len(pending)
-            raise file.broken(f"damaged from about here on: {str(error)[:200] or type(error).__name__}", row=damaged) from error
-        if pending:
-            yield InputBatch(_batch(pending, columns, sources, schema), numbered(row, len(pending)))
+            for part in decoder.batches(stream, header):
+                yield InputBatch(part, numbered(row, part.num_rows))
+                row += part.num_rows
+                progress(file.position_bytes, file.size_bytes)
+        except (DamagedAvroError, pa.ArrowInvalid, MemoryError) as error:
+            raise file.broken(f"damaged from about here on: {_cause(error)}", row=row + decoder.num_rows_before_error) from error
         progress(file.position_bytes, file.size_bytes)
 
 
-def _sources(schema: Any, columns: Sequence[ReaderColumn]) -> dict[str, tuple[str, str]]:
+def _cause(error: BaseException) -> str:
+    return str(error)[:300] or type(error).__name__
+
+
+def _sources(record: AvroType, columns: Sequence[ReaderColumn]) -> dict[ReaderColumn, tuple[str, str]]:
     """Column → (field of the file, '' or the part of a map)."""
-    if not isinstance(schema, dict) or schema.get("type") != "record":
-        return {}
-    fields = {field["name"]: field["type"] for field in schema["fields"]}
+    fields = dict(zip(record.field_names, record.children, strict=True))
     found = {}
     for column in columns:
         if column.name in fields:
-            found[column.name] = (column.name, "")
+            found[column] = (column.name, "")
+            continue
         for part in (KEYS, VALUES):
             field = column.name.removesuffix(part)
-            if column.name.endswith(part) and column.name not in fields and _kind(fields.get(field)) == "map":
-                found[column.name] = (field, part)
+            if column.name.endswith(part) and field in fields and _is_map(fields[field]):
+                found[column] = (field, part)
     return found
 
 
-def _kind(avro_type: Any) -> str | None:
-    """Name of a type, of the one that is not null in a union; None for wider unions."""
-    if isinstance(avro_type, list):
-        others = [one for one in avro_type if one != "null"]
-        return _kind(others[0]) if len(others) == 1 else None
-    if isinstance(avro_type, dict):
-        return None if "logicalType" in avro_type else _kind(avro_type["type"])
-    return avro_type if isinstance(avro_type, str) else None
+def _is_map(of: AvroType) -> bool:
+    others = [branch for branch in of.children if branch.kind != "null"] if of.kind == "union" else [of]
+    return len(others) == 1 and others[0].kind == "map"
 
 
-def _projection(schema: Any, names: set[str]) -> Any:
-    """The writer's schema with only the needed fields; fastavro then skips the bytes of the others."""
-    if not isinstance(schema, dict) or schema.get("type") != "record":
-        return schema
-    return {**schema, "fields": [field for field in schema["fields"] if field["name"] in names]}
+class _Decoder:
+    """Blocks → batches of at most BATCH_ROWS rows."""
+
+    def __init__(self, record: AvroType, sources: dict[ReaderColumn, tuple[str, str]]) -> None:
+        self._sources = sources
+        self._program = Program(record, {field for field, _ in sources.values()})
+        self._nodes = self._program.nodes()
+        # Words of each slot; grown to what the data needs. Of a schema with thousands of fields, less at first.
+        self._rooms = [max(1024, BATCH_ROWS // (1 + len(self._program.widths) // 256)) * width for width in self._program.widths]
+        self._frames = np.zeros((kernel.DEPTH_MAX, 3), np.int64)
+        self.num_rows_before_error = 0
+
+    def batches(self, stream: BinaryIO, header: Header) -> Iterator[pa.RecordBatch]:
+        waiting: list[tuple[int, bytes]] = []
+        num_rows, num_bytes = 0, 0
+        for count, content in read_blocks(stream, header):
+            waiting.append((count, content))
+            num_rows, num_bytes = num_rows + count, num_bytes + len(content)
+            if num_rows >= BATCH_ROWS or num_bytes >= _BATCH_BYTES:
+                yield from self._decoded(waiting)
+                waiting, num_rows, num_bytes = [], 0, 0
+        yield from self._decoded(waiting)
+
+    def _decoded(self, waiting: list[tuple[int, bytes]]) -> Iterator[pa.RecordBatch]:
+        if not waiting:
+            return
+        counts = np.array([count for count, _ in waiting], np.int64)
+        ends = np.cumsum([len(content) for _, content in waiting], dtype=np.int64)
+        content = waiting[0][1] if len(waiting) == 1 else b"".join(content for _, content in waiting)
+        data = np.frombuffer(content, np.uint8)
+        blocks = kernel.Blocks(np.concatenate([np.zeros(1, np.int64), ends[:-1]]), ends, counts)
+        state = np.zeros(kernel.STATE_WORDS, np.int64)
+        while state[kernel.BLOCK] < len(counts):
+            words = self._one_batch(data, blocks, state)
+            count = int(state[kernel.RECORDS])
+            yield self._batch(Assembler(data, words), count)
+
+    def _one_batch(self, data: NDArray[np.uint8], blocks: kernel.Blocks, state: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+        items_max = _EMPTY_ITEMS_MAX + 2 * len(data)
+        while True:
+            rooms = np.array(self._rooms, np.int64)
+            slots = kernel.Slots(np.cumsum(rooms) - rooms, rooms, np.zeros(len(rooms), np.int64))
+            words = np.empty(int(rooms.sum()), np.int64)
+            ended = kernel.decode(data, blocks, self._nodes, slots, words, self._frames, state, BATCH_ROWS, items_max)
+            if ended == kernel.DONE:
+                begins = slots.begins.tolist()
+                return [words[begin : begin + filled] for begin, filled in zip(begins, slots.filled.tolist(), strict=True)]
+            if ended != kernel.FULL:
+                self.num_rows_before_error = int(state[kernel.RECORDS])
+                raise DamagedAvroError(_ENDS[ended])
+            # Those that are about to be full grow with it, so that this happens seldom.
+            self._rooms = [room * 2 if 2 * filled >= room else room for room, filled in zip(self._rooms, slots.filled.tolist(), strict=True)]
+
+    def _batch(self, assembler: Assembler, count: int) -> pa.RecordBatch:
+        if not self._sources:
+            # Rows without any wanted column are still rows.
+            return pa.RecordBatch.from_struct_array(pa.array([{}] * count, pa.struct([])))
+        nodes = self._program.fields
+        fields = {name: assembler.array(node, count) for name, node in nodes.items()}
+        arrays = [_for_column(fields[field], column, part, is_lazy=nodes[field].is_lazy) for column, (field, part) in self._sources.items()]
+        return pa.RecordBatch.from_arrays(arrays, [column.name for column in self._sources])
 
 
-def _batch(rows: list[dict[str, Any]], columns: Sequence[ReaderColumn], sources: dict[str, tuple[str, str]], schema: Any) -> pa.RecordBatch:
-    types = {field["name"]: field["type"] for field in schema["fields"]} if sources else {}
-    present = [column for column in columns if column.name in sources]
-    arrays = [_array(rows, column, *sources[column.name], types) for column in present]
-    if not arrays:
-        # Rows without any wanted column are still rows.
-        return pa.RecordBatch.from_struct_array(pa.array([{}] * len(rows), pa.struct([])))
-    return pa.RecordBatch.from_arrays(arrays, [column.name for column in present])
-
-
-def _array(rows: list[dict[str, Any]], column: ReaderColumn, field: str, part: str, types: dict[str, Any]) -> pa.Array:
-    values: list[Any] = [row[field] for row in rows]
+def _for_column(array: pa.Array, column: ReaderColumn, part: str, *, is_lazy: bool) -> pa.Array:
+    if is_lazy:
+        return nested_array([orjson.loads(text) for text in array.to_pylist()]) if column.nested else array
     if part:
-        values = [None if value is None else list(value.keys() if part == KEYS else value.values()) for value in values]
-        return array_from_values(values, replace(column, single_value=False))
-    kind = _kind(types[field])
-    if kind in _ARROW:
-        return pa.array(values, _ARROW[kind])
-    if kind == "array" and not column.single_value:
-        items = _kind(_items(types[field]))
-        if items in _ARROW:
-            return pa.array(values, pa.list_(_ARROW[items]))
-    return array_from_values(values, column)
-
-
-def _items(avro_type: Any) -> Any:
-    if isinstance(avro_type, list):
-        return next(_items(one) for one in avro_type if one != "null")
-    return avro_type["items"] if isinstance(avro_type["type"], str) else _items(avro_type["type"])
+        return without_union(part_of_map(array, keys=part == KEYS))
+    if column.nested:
+        return array
+    array = without_union(array)
+    nested = pa.types.is_struct(array.type) or pa.types.is_map(array.type)
+    if column.data_type in (DataType.JSON, DataType.MAP):
+        nested = nested or pa.types.is_list(array.type)
+    if nested and column.single_value:
+        try:
+            return json_texts(array)
+        except ValueError:
+            return array  # the pipeline finds the rows
+    return array

@@ -1,4 +1,4 @@
-"""Readers by format, found by scanning this folder."""
+"""Readers by format, found by scanning this folder for modules `<format>_format`."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from pathlib import Path
 from pinotpy.errors import UserError
 from pinotpy.ingest.readers.spec import FileFormat, ReadFile
 
-_NO_READERS = ("spec", "catalog", "columns")
+_COMPRESSED = (".gz", ".gzip", ".bz2", ".zst", ".zstd")
+_OTHER_NAMES = {"jsonl": "json", "ndjson": "json", "tab": "tsv", "parq": "parquet"}
 
 
 @cache
 def _modules() -> dict[FileFormat, str]:
     found: dict[FileFormat, str] = {}
     for module in pkgutil.iter_modules([str(Path(__file__).parent)]):
-        if module.name not in _NO_READERS:
+        if module.name.endswith("_format"):
             file_format = FileFormat(module.name.removesuffix("_format"))
             assert file_format not in found, f"two readers of {file_format}"
             found[file_format] = f"pinotpy.ingest.readers.{module.name}"
@@ -39,10 +40,10 @@ def format_from_text(text: str) -> FileFormat:
 
 
 def format_of(path: Path) -> FileFormat | None:
-    """The format that a file's name tells (`.csv`, `.json.gz`, in any case), or None."""
+    """The format that a file's name tells (`.csv`, `.json.gz`, `.tsv.zst`, in any case), or None."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
-    if suffixes and suffixes[-1] == ".gz":
+    if suffixes and suffixes[-1] in _COMPRESSED:
         suffixes.pop()
     name = suffixes[-1].removeprefix(".") if suffixes else ""
-    name = {"jsonl": "json", "ndjson": "json"}.get(name, name)
+    name = _OTHER_NAMES.get(name, name)
     return FileFormat(name) if name in set(FileFormat) else None

@@ -1,27 +1,76 @@
-"""Python values of one column → an Arrow array in input form, for formats that are read record by record."""
+"""Python values of one column → an Arrow array in input form, for formats that are read record by record.
+
+What an array looks like depends on the values of its batch; the column that the pipeline casts it to does not: where values of
+several types meet, each is text as it would be alone.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
 
 from pinotpy.data_types import DataType
 from pinotpy.ingest import json_text
+from pinotpy.ingest.casting import java_double
 from pinotpy.ingest.readers.spec import ReaderColumn
+
+_NONE = type(None)
+_WHOLE = (DataType.INT, DataType.LONG, DataType.TIMESTAMP)
+_NUMBERS = (*_WHOLE, DataType.FLOAT, DataType.DOUBLE)
 
 
 def array_from_values(values: Sequence[Any], column: ReaderColumn) -> pa.Array:
-    """An array of the values' own common type; nested values are JSON text; mixed types meet as text."""
-    if column.data_type in (DataType.JSON, DataType.MAP) or (column.single_value and any(isinstance(value, dict) for value in values)):
+    """An array of the values' own common type; nested values are JSON text unless wanted nested; mixed types meet as text."""
+    if column.nested:
+        return nested_array(values)
+    kinds = set(map(type, values))
+    if column.data_type in (DataType.JSON, DataType.MAP) or (column.single_value and dict in kinds):
         values = [_text_of_nested(value, column.data_type) for value in values]
+        kinds = set(map(type, values))
+    # Whole numbers among doubles would be written as doubles: 1 as 1.0, depending on the batch.
+    if not column.single_value and list in kinds:
+        kinds = kinds | set(map(type, chain.from_iterable(value for value in values if type(value) is list)))
+    is_mixed = len(kinds - {_NONE, list}) > 1 and column.data_type in (DataType.STRING, DataType.JSON, DataType.MAP)
     try:
-        array = _array(values)
+        array = _array([_plain(value, column.single_value, column.data_type) for value in values] if is_mixed else values)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-        array = pa.array([_plain(value, column.single_value) for value in values])
+        array = _array([_plain(value, column.single_value, column.data_type) for value in values])
     # A column without any value has Arrow's null type, which the pipeline takes as it is.
     return array
+
+
+def nested_array(values: Sequence[Any]) -> pa.Array:
+    """Objects as structs of all their keys, lists as lists, scalars as they are; where kinds meet, each value is text."""
+    kinds = set(map(type, values)) - {_NONE}
+    if kinds == {dict}:
+        names = dict.fromkeys(name for value in values if value is not None for name in value)
+        missing = pa.array([value is None for value in values])
+        if not names:
+            return pa.array([None if value is None else {} for value in values], pa.struct([]))
+        fields = [nested_array([None if value is None else value.get(name) for value in values]) for name in names]
+        return pa.StructArray.from_arrays(fields, names=[_writable(name) for name in names], mask=missing)
+    if kinds == {list}:
+        lengths = [0 if value is None else len(value) for value in values]
+        offsets = pa.array(_offsets(lengths), pa.int32())
+        items = nested_array([item for value in values if value is not None for item in value])
+        return pa.ListArray.from_arrays(offsets, items, mask=pa.array([value is None for value in values]))
+    if len(kinds) > 1:
+        return _array([_plain(value, True) for value in values])
+    try:
+        return _array(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        return _array([_plain(value, True) for value in values])
+
+
+def _offsets(lengths: Sequence[int]) -> list[int]:
+    offsets = [0]
+    for length in lengths:
+        offsets.append(offsets[-1] + length)
+    return offsets
 
 
 def _text_of_nested(value: Any, data_type: DataType) -> Any:
@@ -32,19 +81,30 @@ def _text_of_nested(value: Any, data_type: DataType) -> Any:
     return value
 
 
-def _plain(value: Any, single_value: bool) -> Any:
-    """Text of a value among values of other types, for which the cast of the pipeline then decides."""
+def _plain(value: Any, single_value: bool, data_type: DataType = DataType.STRING) -> Any:
+    """Text of a value among values of other types, for which the cast of the pipeline then decides as for the value alone."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, list) and not single_value:
-        return [_plain(item, True) for item in value]
+        return [_plain(item, True, data_type) for item in value]
     if not single_value:
-        return [_plain(value, True)]
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, bytes):
-        return value.hex()
-    return json_text.dumps(value) if isinstance(value, dict | list) else str(value)
+        return [_plain(value, True, data_type)]
+    match value:
+        case bool() if data_type in _NUMBERS:
+            return str(int(value))
+        case bool():
+            return "true" if value else "false"
+        case float() if data_type in _WHOLE and value.is_integer():
+            return str(int(value))
+        case float():
+            return java_double(value)
+        case Decimal():
+            return format(value, "f") if abs(value.adjusted()) < 40 else str(value)
+        case bytes():
+            return value.hex()
+        case dict() | list():
+            return json_text.dumps(value)
+    return str(value)
 
 
 def _array(values: Sequence[Any]) -> pa.Array:

@@ -1,128 +1,48 @@
-"""CSV with the reader config of the manual. All values are text; an empty field is no value (as Pinot's CSVRecordExtractor)."""
+"""CSV with the reader config of the manual. All values are text; an empty field is no value (as Pinot's CSVRecordExtractor).
+
+Arrow reads plain CSV; other dialects are rewritten on the way (`csv_dialect.py`). Rows with too few or too many fields, and values
+that are not UTF-8, are rejected rows.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from enum import StrEnum
-from typing import Annotated, Any, BinaryIO, Final, cast
+from typing import Any, BinaryIO, Final, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
-from pydantic import BeforeValidator, Field
+from numpy.typing import NDArray
 
 from pinotpy.config.date_pattern import DatePattern
-from pinotpy.config.document import Document, Text, Truth, collect, describe, named, refuse, unrecognized
-from pinotpy.errors import Fault
+from pinotpy.ingest.conversion import Converted, by_unique, halving
+from pinotpy.ingest.readers.csv_config import CsvReaderConfig, read_config
+from pinotpy.ingest.readers.csv_dialect import RecordTooLongError, RewrittenCsv
 from pinotpy.ingest.readers.spec import BufferedStream, InputBatch, InputFile, Progress, ReaderColumn, Reject, buffered_reader, column_names
 
 BLOCK_BYTES: Final = 1 << 20
 HEADER_BYTES_MAX: Final = 1 << 20
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-class CsvFileFormat(StrEnum):
-    """Dialects of Commons CSV."""
-
-    DEFAULT = "DEFAULT"
-    EXCEL = "EXCEL"
-    MYSQL = "MYSQL"
-    RFC4180 = "RFC4180"
-    TDF = "TDF"
-
-
-def _character(value: Any) -> Any:
-    if not isinstance(value, str) or len({"\\t": "\t"}.get(value, value)) != 1 or not value.isascii():
-        raise ValueError("one ASCII character")
-    return {"\\t": "\t"}.get(value, value)
-
-
-Character = Annotated[str, BeforeValidator(_character)]
-
-
-class CsvReaderConfig(Document):
-    """Reader config of the manual (`-readerConfigFile`) and of `recordReaderSpec.configs`."""
-
-    file_format: Annotated[CsvFileFormat, named(CsvFileFormat)] = Field(CsvFileFormat.DEFAULT, description="DEFAULT, EXCEL, MYSQL, RFC4180 or TDF.")
-    header: Text | None = Field(None, description="Column names joined by the delimiter; the file then has no header row.")
-    skip_header: Truth = Field(False, description="Leave out the file's first row although `header` is given.")
-    delimiter: Character | None = Field(None, description="Between fields; default: by fileFormat.")
-    multi_value_delimiter: Character | None = Field(";", description="Between the values of a multi-valued column.")
-    quote_character: Character | None = Field(None, description="Around fields; default: by fileFormat.")
-    escape_character: Character | None = Field(None, description="Before a character that stands for itself.")
-    null_string_value: Text | None = Field(None, description="A text that means no value, besides the empty one.")
-    ignore_empty_lines: Truth | None = Field(None, description="Default: by fileFormat.")
-    ignore_surrounding_spaces: Truth | None = Field(None, description="Default: by fileFormat.")
-    date_format: Text = Field("mm-dd-yyyy", description="Pattern of the date columns; mm without hours means the month.")
-    date_columns: tuple[Text, ...] = Field((), description="Columns that are read by dateFormat into milliseconds since 1970-01-01 UTC.")
-
-    @property
-    def effective_delimiter(self) -> str:
-        tab = self.file_format in (CsvFileFormat.MYSQL, CsvFileFormat.TDF)
-        return self.delimiter or ("\t" if tab else ",")
-
-    @property
-    def quote(self) -> str | None:
-        return self.quote_character or (None if self.file_format is CsvFileFormat.MYSQL else '"')
-
-    @property
-    def escape(self) -> str | None:
-        return self.escape_character or ("\\" if self.file_format is CsvFileFormat.MYSQL else None)
-
-    @property
-    def skips_empty_lines(self) -> bool:
-        if self.ignore_empty_lines is not None:
-            return self.ignore_empty_lines
-        return self.file_format in (CsvFileFormat.DEFAULT, CsvFileFormat.TDF)
-
-    @property
-    def trims(self) -> bool:
-        return self.ignore_surrounding_spaces if self.ignore_surrounding_spaces is not None else self.file_format is CsvFileFormat.TDF
-
-    @property
-    def null_texts(self) -> list[str]:
-        own = [self.null_string_value] if self.null_string_value is not None else []
-        return ["", *own]
-
-    @property
-    def date_pattern(self) -> DatePattern:
-        pattern = self.date_format
-        # The manual's own default "mm-dd-yyyy" means the month; minutes without hours are meant by nobody.
-        if "M" not in pattern and "H" not in pattern and "h" not in pattern:
-            pattern = pattern.replace("m", "M")
-        return DatePattern.compile(pattern)
-
-
-def read_config(config: Mapping[str, Any]) -> CsvReaderConfig:
-    """Check a reader config; unknown keys are refused, since each changes how every row is read."""
-    faults: list[Fault] = []
-    parsed = collect(CsvReaderConfig, dict(config), "$", faults)
-    if parsed is not None:
-        allowed = "one of " + ", ".join(str(field.alias) for field in CsvReaderConfig.model_fields.values())
-        faults.extend(Fault(f"$.{pointer[1:]}", "an unknown key", allowed) for pointer in unrecognized(parsed))
-        try:
-            _ = parsed.date_pattern
-        except ValueError as error:
-            faults.append(Fault("$.dateFormat", describe(parsed.date_format), str(error)))
-    refuse("csv reader config", faults)
-    assert parsed is not None
-    return parsed
+_OTHER_ENCODINGS: Final = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
 
 
 def read(file: InputFile, columns: Sequence[ReaderColumn], config: Mapping[str, Any], reject: Reject, progress: Progress) -> Iterator[InputBatch]:
     """Read a CSV file; see `readers.spec.ReadFile`."""
     settings = read_config(config)
-    with file.open() as stream:
-        # MYSQL writes no value as \N, which the parser would read as an escaped N.
-        tail = _Tail(cast(BinaryIO, _WithoutNulls(stream)) if settings.file_format is CsvFileFormat.MYSQL else stream)
-        buffered = buffered_reader(cast(BinaryIO, tail))
-        names = _header(file, buffered, settings)
-        if not buffered.peek(1):
+    with file.open() as raw:
+        rewritten = RewrittenCsv(raw, settings) if settings.needs_rewriting else None
+        tail = _Tail(raw)
+        stream = buffered_reader(cast(BinaryIO, rewritten or tail))
+        delimiter, quote = (",", '"') if rewritten is not None else (settings.effective_delimiter, settings.quote)
+        try:
+            names, has_header = _header(file, stream, settings, delimiter, quote)
+        except RecordTooLongError as error:
+            raise file.broken(str(error), row=0) from error
+        if not names:
             return
         wanted = [column for column in columns if column.name in names]
         if columns and not wanted:
@@ -132,68 +52,126 @@ def read(file: InputFile, columns: Sequence[ReaderColumn], config: Mapping[str, 
                 f"{', '.join(column.name for column in columns[:5])}; check the header and the delimiter (now {settings.effective_delimiter!r})",
                 row=0,
             )
-        skipped: list[int] = []
-        reader = _open(file, buffered, settings, names, wanted, skipped, reject)
-        next_row = 1
+        numbering = _Numbering(file, rewritten, int(has_header), reject, allowed=settings.skip_un_parseable_lines)
+        reader = _open(file, stream, settings, (delimiter, quote), names, wanted, numbering)
         last_value: Any = None
         while True:
-            batch = _next_batch(file, reader, next_row)
+            batch = _next_batch(file, reader, numbering)
             if batch is None:
-                _refuse_open_quote(file, last_value, tail.content, settings.quote, next_row - 1)
+                if rewritten is None:
+                    _refuse_open_quote(file, last_value, tail.content, quote, numbering.next_row - 1)
                 break
             last_value = batch.column(names[-1])[-1].as_py() if batch.num_rows else last_value
-            row_numbers = _row_numbers(next_row, batch.num_rows, skipped)
-            next_row = int(row_numbers[-1]) + 1 if batch.num_rows else next_row
-            yield InputBatch(_converted(file, batch, wanted, settings, row_numbers, reject), row_numbers)
+            yield _converted(batch, wanted, settings, numbering.of_batch(batch.num_rows), reject)
             progress(file.position_bytes, file.size_bytes)
 
 
-def _header(file: InputFile, stream: BufferedStream, settings: CsvReaderConfig) -> list[str]:
-    """Column names; the stream then stands at the first row."""
+class _Numbering:
+    """Numbers of rows in the file, over those that were left out.
+
+    Args:
+        rewritten: knows rows that never reach Arrow, which counts the others from 1.
+        num_headers: records before the first row.
+        allowed: whether rows that are no CSV may be left out.
+    """
+
+    def __init__(self, file: InputFile, rewritten: RewrittenCsv | None, num_headers: int, reject: Reject, *, allowed: bool) -> None:
+        self._file, self._rewritten, self._num_headers, self._reject, self._allowed = file, rewritten, num_headers, reject, allowed
+        self.next_row = 1
+        self._skipped: list[int] = []
+        self._num_bad = 0
+
+    def left_out(self, row: Any) -> str:
+        """Arrow's handler of a row with another number of fields."""
+        self._take_bad()
+        # Some versions of Arrow know no number where an earlier row was left out; rows come in order.
+        number = len(self._skipped) + self.next_row if row.number is None else self._in_file(int(row.number))
+        self._skipped.append(number)
+        self._reject(number, "", f"{row.actual_columns} fields, expected {row.expected_columns}", row.text, allowed=self._allowed)
+        return "skip"
+
+    def of_batch(self, count: int) -> NDArray[np.int64]:
+        """Numbers of the next rows that Arrow delivers."""
+        self._take_bad()
+        ahead = np.array(sorted(row for row in self._skipped if row >= self.next_row), np.int64)
+        numbers = np.arange(self.next_row, self.next_row + count + ahead.size, dtype=np.int64)
+        if ahead.size:
+            numbers = np.setdiff1d(numbers, ahead, assume_unique=True)[:count]
+        self.next_row = int(numbers[-1]) + 1 if count else self.next_row
+        self._skipped = [row for row in ahead.tolist() if row >= self.next_row]
+        return numbers
+
+    def finish(self) -> None:
+        """Reject what lies behind the last row."""
+        self._take_bad()
+
+    def _take_bad(self) -> None:
+        if self._rewritten is None:
+            return
+        while self._num_bad < len(self._rewritten.bad):
+            bad = self._rewritten.bad[self._num_bad]
+            number = max(bad.records_before - self._num_headers, 0) + self._num_bad + 1
+            if bad.is_open:
+                raise self._file.broken(f"{bad.cause}; it begins at {bad.text[:40]!r}", row=number)
+            self._num_bad += 1
+            self._skipped.append(number)
+            self._reject(number, "", bad.cause, bad.text, allowed=self._allowed)
+
+    def _in_file(self, number: int) -> int:
+        """The row that Arrow calls `number`: those that it never saw stand between."""
+        if self._rewritten is None:
+            return number
+        return number + sum(max(bad.records_before - self._num_headers, 0) < number for bad in self._rewritten.bad)
+
+
+def _header(file: InputFile, stream: BufferedStream, settings: CsvReaderConfig, delimiter: str, quote: str | None) -> tuple[list[str], bool]:
+    """(column names, whether they stand in the file); the stream then stands at the first row."""
     if settings.header is not None:
         names = next(csv.reader([settings.header], delimiter=settings.effective_delimiter))
         if settings.skip_header:
-            stream.readline(HEADER_BYTES_MAX)
-        return column_names(file, [name.strip() for name in names])
+            _first_record(file, stream, delimiter, quote)
+        return column_names(file, [name.strip() for name in names]), settings.skip_header
     line = b"\n"
     while line.strip(b"\r\n") == b"" and line:
-        line = stream.readline(HEADER_BYTES_MAX)
+        line = _first_record(file, stream, delimiter, quote)
     if not line:
-        return []
-    if len(line) >= HEADER_BYTES_MAX:
-        raise file.broken(f"the header is longer than {HEADER_BYTES_MAX} bytes", row=0)
+        return [], True
+    if line[:2] in _OTHER_ENCODINGS:
+        raise file.broken(f"the file is {_OTHER_ENCODINGS[line[:2]]}, expected UTF-8", row=0)
     try:
         text = line.decode("utf-8-sig").rstrip("\r\n")
     except UnicodeDecodeError as error:
         raise file.broken("the header is not UTF-8", row=0) from error
-    quote = settings.quote
-    names = next(csv.reader([text], delimiter=settings.effective_delimiter, quotechar=quote or '"', quoting=csv.QUOTE_MINIMAL if quote else csv.QUOTE_NONE))
-    return column_names(file, [name.strip() for name in names])
+    lines = io.StringIO(text, newline="")
+    if quote is not None:
+        names = next(csv.reader(lines, delimiter=delimiter, quotechar=quote))
+    else:
+        names = next(csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE))
+    return column_names(file, [name.strip().removeprefix("\ufeff") for name in names]), True
 
 
-class _WithoutNulls(io.RawIOBase):
-    """A stream of tab separated lines whose fields `\\N` are empty. Fields hold no line breaks: MYSQL does not quote."""
-
-    _NULL: Final = re.compile(rb"(?m)(^|(?<=\t))\\N(?=\t|\r?$)")
-    _CHUNK_BYTES: Final = 1 << 20
-
-    def __init__(self, below: BinaryIO) -> None:
-        super().__init__()
-        self._below = below
-        self._ready = b""
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, target: Any) -> int:
-        if not self._ready:
-            lines = self._below.read(self._CHUNK_BYTES)
-            lines += self._below.readline() if lines else b""
-            self._ready = self._NULL.sub(b"", lines)
-        part = self._ready[: len(target)]
-        self._ready = self._ready[len(part) :]
-        target[: len(part)] = part
-        return len(part)
+def _first_record(file: InputFile, stream: BufferedStream, delimiter: str, quote: str | None) -> bytes:
+    """The bytes up to the first line end (LF, CR LF or CR) outside of quotes."""
+    record = b""
+    is_quoted = False
+    mark = ord(quote) if quote is not None else -1
+    # A quote begins a quoted field at its beginning only, and goes on with one as the second of two.
+    before = ord(delimiter)
+    while len(record) < HEADER_BYTES_MAX:
+        window = stream.peek(1)[:HEADER_BYTES_MAX]
+        if not window:
+            return record
+        for at, byte in enumerate(window):
+            if byte == mark and (is_quoted or before in (ord(delimiter), mark)):
+                is_quoted = not is_quoted
+            elif byte in b"\r\n" and not is_quoted:
+                record += stream.read(at + 1)
+                if byte == 13 and stream.peek(1)[:1] == b"\n":
+                    record += stream.read(1)
+                return record
+            before = byte
+        record += stream.read(len(window))
+    raise file.broken(f"the header is longer than {HEADER_BYTES_MAX} bytes", row=0)
 
 
 class _Tail(io.RawIOBase):
@@ -227,28 +205,31 @@ def _refuse_open_quote(file: InputFile, last_value: bytes | None, tail: bytes, q
 
 
 def _open(
-    file: InputFile, stream: BufferedStream, settings: CsvReaderConfig, names: list[str], wanted: list[ReaderColumn], skipped: list[int], reject: Reject
-) -> pacsv.CSVStreamingReader:
-    def on_bad_row(row: Any) -> str:
-        number = len(skipped) + 1 if row.number is None else int(row.number)
-        skipped.append(number)
-        reject(number, "", f"{row.actual_columns} fields, expected {row.expected_columns}")
-        return "skip"
-
+    file: InputFile,
+    stream: BufferedStream,
+    settings: CsvReaderConfig,
+    marks: tuple[str, str | None],
+    names: list[str],
+    wanted: list[ReaderColumn],
+    numbering: _Numbering,
+) -> pacsv.CSVStreamingReader | None:
+    delimiter, quote = marks
     # The file's last column, wanted or not: it shows whether a quote was left open.
     included = list(dict.fromkeys([*(column.name for column in wanted), names[-1]]))
+    if not stream.peek(1):
+        return None
     try:
         return pacsv.open_csv(
             stream,
             read_options=pacsv.ReadOptions(use_threads=False, block_size=BLOCK_BYTES, column_names=names),
             parse_options=pacsv.ParseOptions(
-                delimiter=settings.effective_delimiter,
-                quote_char=settings.quote or False,
-                double_quote=settings.quote is not None,
-                escape_char=settings.escape or False,
-                newlines_in_values=settings.quote is not None,
+                delimiter=delimiter,
+                quote_char=quote or False,
+                double_quote=quote is not None,
+                escape_char=False,
+                newlines_in_values=quote is not None,
                 ignore_empty_lines=settings.skips_empty_lines,
-                invalid_row_handler=on_bad_row,
+                invalid_row_handler=numbering.left_out,
             ),
             convert_options=pacsv.ConvertOptions(
                 # Bytes first: text that is not UTF-8 is then found by row instead of failing a block.
@@ -259,66 +240,67 @@ def _open(
                 null_values=settings.null_texts,
             ),
         )
-    except pa.ArrowInvalid as error:
+    except (pa.ArrowInvalid, RecordTooLongError) as error:
         raise file.broken(_reason(error)) from error
 
 
-def _next_batch(file: InputFile, reader: pacsv.CSVStreamingReader, next_row: int) -> pa.RecordBatch | None:
+def _next_batch(file: InputFile, reader: pacsv.CSVStreamingReader | None, numbering: _Numbering) -> pa.RecordBatch | None:
     try:
-        return reader.read_next_batch()
+        batch = reader.read_next_batch() if reader is not None else None
     except StopIteration:
-        return None
-    except (pa.ArrowInvalid, EOFError, OSError) as error:
-        raise file.broken(f"cannot be read from about here on: {_reason(error)}", row=next_row) from error
+        batch = None
+    except (pa.ArrowInvalid, RecordTooLongError, EOFError, OSError) as error:
+        raise file.broken(f"cannot be read from about here on: {_reason(error)}", row=numbering.next_row) from error
+    if batch is None:
+        numbering.finish()
+    return batch
 
 
 def _reason(error: Exception) -> str:
     return str(error).splitlines()[0].removeprefix("CSV parse error: ")[:300].lower()
 
 
-def _row_numbers(next_row: int, count: int, skipped: list[int]) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Numbers of the delivered rows, stepping over those that were left out."""
-    ahead = np.array([row for row in skipped if row >= next_row], dtype=np.int64)
-    numbers = np.arange(next_row, next_row + count + ahead.size, dtype=np.int64)
-    return np.setdiff1d(numbers, ahead, assume_unique=True)[:count] if ahead.size else numbers
-
-
-def _converted(
-    file: InputFile, batch: pa.RecordBatch, wanted: list[ReaderColumn], settings: CsvReaderConfig, rows: np.ndarray[Any, np.dtype[np.int64]], reject: Reject
-) -> pa.RecordBatch:
+def _converted(batch: pa.RecordBatch, wanted: list[ReaderColumn], settings: CsvReaderConfig, rows: NDArray[np.int64], reject: Reject) -> InputBatch:
     arrays = []
+    bad: dict[int, tuple[str, str]] = {}
     for column in wanted:
-        text = _text(file, batch.column(column.name), column.name, rows)
-        if settings.trims:
-            text = pc.utf8_trim_whitespace(text)
+        text = _text(batch.column(column.name))
+        values = text
         if column.name in settings.date_columns:
-            arrays.append(_dates(file, text, settings.date_pattern, column.name, rows))
-        elif not column.single_value and settings.multi_value_delimiter is not None:
-            arrays.append(pc.split_pattern(text, settings.multi_value_delimiter))
-        else:
-            arrays.append(text)
-    return pa.RecordBatch.from_arrays(arrays, [column.name for column in wanted])
+            values = _dates(text.array, settings.date_pattern).after(text)
+        elif not column.single_value and settings.multi_value_delimiter is not None and settings.multi_value_delimiter_enabled:
+            values = Converted(pc.split_pattern(text.array, settings.multi_value_delimiter), text.bad)
+        for one in values.bad:
+            bad.setdefault(one.row, (column.name, one.cause))
+        arrays.append(values.array)
+    converted = pa.RecordBatch.from_arrays(arrays, [column.name for column in wanted])
+    if not bad:
+        return InputBatch(converted, rows)
+    keep = np.ones(batch.num_rows, np.bool_)
+    for row in sorted(bad):
+        keep[row] = False
+        shown = settings.effective_delimiter.join(
+            (value.as_py() or b"").decode("utf-8", "replace") for value in batch.slice(row, 1).to_struct_array()[0].values()
+        )
+        reject(int(rows[row]), *bad[row], shown)
+    return InputBatch(converted.filter(pa.array(keep)), rows[keep])
 
 
-def _text(file: InputFile, array: pa.Array, column: str, rows: np.ndarray[Any, np.dtype[np.int64]]) -> pa.Array:
-    try:
-        return array.cast(pa.string())
-    except pa.ArrowInvalid:
-        for value, row in zip(array, rows, strict=True):
-            try:
-                (value.as_py() or b"").decode()
-            except UnicodeDecodeError as error:
-                raise file.broken("not UTF-8", row=int(row), column=column) from error
-        raise
-
-
-def _dates(file: InputFile, text: pa.Array, pattern: DatePattern, column: str, rows: np.ndarray[Any, np.dtype[np.int64]]) -> pa.Array:
-    encoded = text.dictionary_encode()
-    millis = []
-    for value in encoded.dictionary.to_pylist():
+def _text(array: pa.Array) -> Converted:
+    def one(content: bytes) -> str:
         try:
-            millis.append((pattern.parse(value, UTC) - _EPOCH) // timedelta(milliseconds=1))
+            return content.decode()
+        except UnicodeDecodeError:
+            raise ValueError("not UTF-8") from None
+
+    return halving(array, lambda part: part.cast(pa.string()), one, pa.string())
+
+
+def _dates(text: pa.Array, pattern: DatePattern) -> Converted:
+    def millis(value: str) -> int:
+        try:
+            return (pattern.parse(value, UTC) - _EPOCH) // timedelta(milliseconds=1)
         except (ValueError, OverflowError) as error:
-            row = int(rows[pc.index(text, pa.scalar(value)).as_py()])
-            raise file.broken(f"{error}; expected the date format {pattern.text}", row=row, column=column) from error
-    return pa.array(millis, pa.int64()).take(encoded.indices)
+            raise ValueError(f"{error}; expected the date format {pattern.text}") from error
+
+    return by_unique(text, millis, pa.int64())

@@ -1,4 +1,7 @@
-"""JSON: one object a line, several objects one after the other, or an array of objects."""
+"""JSON: one object a line, several objects one after the other, or an array of objects.
+
+Objects are parsed one by one (orjson), columns made of many. Arrow's JSON reader is no choice: damaged lines can end the process.
+"""
 
 from __future__ import annotations
 
@@ -77,11 +80,11 @@ def _records(file: InputFile, stream: BufferedStream, exact: bool, reject: Rejec
                         yield from _running_text(file, stream, line, reject)
                         return
                     number += 1
-                    reject(number, "", f"no JSON: {_reason(error)}")
+                    reject(number, "", f"no JSON: {_reason(error)}", _shown(line))
                     continue
             else:
                 number += 1
-                reject(number, "", "no JSON object")
+                reject(number, "", "no JSON object", _shown(line))
                 continue
         else:
             several = value if isinstance(value, list) else [value]
@@ -91,7 +94,7 @@ def _records(file: InputFile, stream: BufferedStream, exact: bool, reject: Rejec
             if isinstance(record, dict):
                 yield number, record
             else:
-                reject(number, "", f"a JSON {type(record).__name__}, expected an object")
+                reject(number, "", f"a JSON {type(record).__name__}, expected an object", json.dumps(record, ensure_ascii=False, default=str))
 
 
 _DECODER = json.JSONDecoder(parse_float=Decimal)
@@ -135,7 +138,7 @@ def _running_text(file: InputFile, stream: BufferedStream, start: bytes, reject:
             if isinstance(value, dict):
                 yield number, value
             else:
-                reject(number, "", f"a JSON {type(value).__name__}, expected an object")
+                reject(number, "", f"a JSON {type(value).__name__}, expected an object", json.dumps(value, ensure_ascii=False, default=str))
             text = text[end:]
             continue
         if ended:
@@ -149,6 +152,10 @@ def _running_text(file: InputFile, stream: BufferedStream, start: bytes, reject:
         rest += chunk
         if ended and rest:
             raise file.broken("not UTF-8 at the end", row=number + 1)
+
+
+def _shown(line: bytes) -> str:
+    return line.decode("utf-8", "replace").rstrip("\r\n")
 
 
 def _reason(error: ValueError) -> str:

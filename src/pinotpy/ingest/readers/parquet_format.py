@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,6 +11,10 @@ import pyarrow.parquet as pq
 from pinotpy.data_types import DataType
 from pinotpy.errors import Fault, InvalidConfigError
 from pinotpy.ingest.readers.spec import BATCH_ROWS, InputBatch, InputFile, Progress, ReaderColumn, Reject, column_names, numbered
+from pinotpy.ingest.readers.valid_text import with_valid_text
+
+# What Arrow raises for damaged bytes; a page that claims to be huge ends in MemoryError.
+_DAMAGE: Final = (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowKeyError, OSError, MemoryError, UnicodeDecodeError)
 
 
 def read(file: InputFile, columns: Sequence[ReaderColumn], config: Mapping[str, Any], reject: Reject, progress: Progress) -> Iterator[InputBatch]:
@@ -19,27 +23,38 @@ def read(file: InputFile, columns: Sequence[ReaderColumn], config: Mapping[str, 
         raise InvalidConfigError(
             "parquet reader config is not valid:", tuple(Fault(f"$.{key}", "an unknown key", "no keys: Parquet has no settings") for key in config)
         )
-    with file.open() as stream:
+    with file.open_seekable() as stream:
         try:
-            names = column_names(file, pq.read_schema(stream).names)
+            fields = pq.read_schema(stream)
+            names = column_names(file, fields.names)
             wanted = [column for column in columns if column.name in names]
             stream.seek(0)
             # Dictionaries of the file serve single-valued text only; other types would be decoded again.
-            dictionaries = [column.name for column in wanted if column.single_value and column.data_type is DataType.STRING]
+            texts = {field.name for field in fields if pa.types.is_string(field.type) or pa.types.is_dictionary(field.type)}
+            dictionaries = [column.name for column in wanted if column.single_value and column.data_type is DataType.STRING and column.name in texts]
             parquet = pq.ParquetFile(stream, read_dictionary=dictionaries, memory_map=False, pre_buffer=False)
-            total = max(parquet.metadata.num_rows, 1)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
-            raise file.broken(f"no Parquet file: {str(error).splitlines()[0][:300]}") from error
+            total = parquet.metadata.num_rows
+        except _DAMAGE as error:
+            raise file.broken(f"no Parquet file that can be read: {_cause(error)}") from error
         row = 1
         batches = parquet.iter_batches(BATCH_ROWS, columns=[column.name for column in wanted], use_threads=False)
         while True:
             try:
                 batch = next(batches, None)
-            except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
-                raise file.broken(f"damaged from about here on: {str(error).splitlines()[0][:300]}", row=row) from error
+            except _DAMAGE as error:
+                raise file.broken(f"damaged from about here on: {_cause(error)}", row=row) from error
             if batch is None:
-                return
+                break
             # iter_batches answers in the file's order.
-            yield InputBatch(batch.select([column.name for column in wanted]), numbered(row, batch.num_rows))
+            yield with_valid_text(InputBatch(batch.select([column.name for column in wanted]), numbered(row, batch.num_rows)), reject)
             row += batch.num_rows
-            progress(file.size_bytes * (row - 1) // total, file.size_bytes)
+            progress(file.size_bytes * (row - 1) // max(total, 1), file.size_bytes)
+        if row - 1 != total:
+            raise file.broken(f"{row - 1} rows in its row groups, its footer says {total}", row=row)
+
+
+def _cause(error: BaseException) -> str:
+    cause = str(error).splitlines()[0][:300] if str(error) else type(error).__name__
+    if "encrypt" in cause.lower() or "decrypt" in cause.lower():
+        return f"it is encrypted, and keys are not supported: write it without encryption ({cause.lower()})"
+    return cause

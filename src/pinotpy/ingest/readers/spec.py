@@ -7,7 +7,6 @@ this folder with `FORMAT` and `read`; the folder is scanned by `catalog`.
 
 from __future__ import annotations
 
-import gzip
 import io
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,34 +21,46 @@ from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType
 from pinotpy.errors import DecodeError, UserError
+from pinotpy.ingest.readers.compression import decompressed
 
 # Rows of a batch: large enough that a call into Arrow costs nothing a row, small enough for the caches.
 BATCH_ROWS = 1 << 16
-_GZIP_MAGIC = b"\x1f\x8b"
 
 Progress = Callable[[int, int], None]
 """(bytes read, bytes of the file); called after each batch."""
 
-Reject = Callable[[int, str, str], None]
-"""(row from 1, column or '', cause) of a row that the reader leaves out."""
+
+class Reject(Protocol):
+    """Called for each row that the reader leaves out: row from 1, column or '', cause, and the row's text where it is known.
+
+    `allowed`: the reader's settings say that such a row may be left out; it is listed, and does not count for the largest share.
+    """
+
+    def __call__(self, row: int, column: str, cause: str, text: str = "", *, allowed: bool = False) -> None: ...
 
 
 class FileFormat(StrEnum):
     """Formats of input files."""
 
     CSV = "csv"
+    TSV = "tsv"
     JSON = "json"
     AVRO = "avro"
     PARQUET = "parquet"
+    ORC = "orc"
 
 
 @dataclass(frozen=True, slots=True)
 class ReaderColumn:
-    """A column that the caller wants, if the file has it."""
+    """A column that the caller wants, if the file has it.
+
+    nested: records, lists and maps are wanted as Arrow's structs, lists and maps instead of text, for `ingest.complex_types`.
+    """
 
     name: str
     data_type: DataType
     single_value: bool = True
+    nested: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +72,11 @@ class InputBatch:
 
 
 class InputFile:
-    """A file to read: plain, gzip'd (told by its first bytes), or a stream of another container.
+    """A file to read, plain or compressed (gzip, bzip2, Zstandard, told by its first bytes), of this machine or another.
 
     Args:
         path: of the file; shown in messages.
-        opener: instead of opening the path; size_bytes then belongs to that stream.
+        opener: instead of opening the path; gives a stream that can be sought, to which size_bytes then belongs.
     """
 
     def __init__(self, path: Path, opener: Callable[[], BinaryIO] | None = None, size_bytes: int | None = None) -> None:
@@ -80,7 +91,7 @@ class InputFile:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes to read, before decompression where the file is gzip'd."""
+        """Bytes to read, before decompression where the file is compressed."""
         if self._size_bytes is None:
             self._size_bytes = os.stat(self.path).st_size
         return self._size_bytes
@@ -99,28 +110,20 @@ class InputFile:
         except OSError as error:
             raise UserError(f"'{self.name}' cannot be opened: {(error.strerror or str(error)).lower()}", file=self.name) from error
         self._raw = raw
-        if self._opener is None and raw.read(2) == _GZIP_MAGIC:
-            raw.seek(0)
-            return cast(BinaryIO, _ClosingGzip(raw))
-        raw.seek(0)
-        return raw
+        return decompressed(raw)
+
+    def open_seekable(self) -> BinaryIO:
+        """Like `open`, for formats that are read from their end. Raises DecodeError for a file that is compressed from outside."""
+        stream = self.open()
+        if stream is not self._raw:
+            stream.close()
+            raise self.broken("a compressed file around a format that is compressed within and read from its end; unpack it first")
+        return stream
 
     def broken(self, cause: str, row: int | None = None, column: str = "") -> DecodeError:
         """The error for content that cannot be read; `row` counts from 1."""
         where = "".join((f" row {row}" if row is not None else "", f" column '{column}'" if column else ""))
         return DecodeError(f"'{self.name}'{where}: {cause}", file=self.name, row=row, column=column or None)
-
-
-class _ClosingGzip(gzip.GzipFile):
-    """A GzipFile that closes the file below it."""
-
-    def __init__(self, raw: BinaryIO) -> None:
-        super().__init__(fileobj=raw, mode="rb")
-        self._below = raw
-
-    def close(self) -> None:
-        super().close()
-        self._below.close()
 
 
 class ReadFile(Protocol):

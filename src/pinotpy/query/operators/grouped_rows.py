@@ -22,6 +22,7 @@ from pinotpy.functions.spec import RowPlan
 from pinotpy.kernels import abi, pairs
 from pinotpy.kernels.result_context import D_ARENA
 from pinotpy.query.jobs import run_jobs
+from pinotpy.query.operators.counted_rows import count_rows
 from pinotpy.query.operators.layout import AggregationLayout
 from pinotpy.query.operators.rows import evaluate_rows
 from pinotpy.query.plan import ScanPlan
@@ -80,11 +81,19 @@ def collect_rows(
     if plan.context.null_handling and not entry.function.null_aware:
         read = replace(plan, context=replace(plan.context, null_handling=False), _sections=[], _programs=[])
     waiting: list[Callable[[], tuple[Words, list[pa.Array]]]] = []
+    blocks: list[Callable[[], _Block]] = []
+    counts = row_plan.counts_different and plan.is_whole
     for context, units, first in threads:
         entries = context.vector(entry.distribution + D_ARENA).reshape(-1, pairs.ENTRY_WORDS)
         borders = [*range(0, len(entries), BLOCK_ROWS), len(entries)]
         for low, high in pairwise(borders):
-            waiting.append(partial(_states_of, read, entry, row_plan, entries[low:high], units, groups[first : first + len(units)], num_groups))
+            own = groups[first : first + len(units)]
+            if counts:
+                blocks.append(partial(_block_of, read, entry, entries[low:high], units, own))
+            else:
+                waiting.append(partial(_states_of, read, entry, row_plan, entries[low:high], units, own, num_groups))
+    if counts:
+        return count_rows(plan, blocks, 1 + len(entry.argument.further), num_groups)
     empty = [pa.array([], field.type) for field in entry.function.state_fields(entry.argument)]
     merging = _Merging(plan, entry, num_groups, empty)
     for begin in range(0, len(waiting), plan.num_threads * 4):
@@ -95,6 +104,12 @@ def collect_rows(
         raise QueryExecutionError(f"the values of {entry.aggregation.name} are more than an answer holds: select fewer rows ({error})") from error
     finally:
         merging.release()
+
+
+def _block_of(plan: ScanPlan, entry: AggregationLayout, entries: Words, units: Words, groups: Words) -> _Block:
+    """Some rows, with their groups as numbers."""
+    rows = entries[:, 0] >> pairs.ROW_SHIFT
+    return _Block(plan, entry, groups[rows], units[rows], np.ascontiguousarray(entries[:, 1]))
 
 
 def _states_of(plan: ScanPlan, entry: AggregationLayout, row_plan: RowPlan, entries: Words, units: Words, groups: Words, num_groups: int) -> Any:

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pinotpy.errors import QueryExecutionError
+from pinotpy.errors import InvalidQueryError
 from pinotpy.functions.spec import AggregateFunction, Argument, Plan, RowPlan, SlotPlan, Word, aggregation_function
 from pinotpy.kernels import abi, result_context
 from pinotpy.pql.ast import Expression, Identifier, Literal, Star
@@ -24,7 +24,7 @@ from pinotpy.query.plan import ScanPlan
 from pinotpy.query.result_types import argument_of, columns_in, expressions_of, is_strict, types_of
 from pinotpy.query.star_tree.sketches import num_rows, sketch_plan
 
-ROW_WORDS_MAX = 255  # spill keys have a byte for the word
+ROW_WORDS_MAX = 65_535  # spill keys have 16 bits for the word
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ def make_layout(plan: ScanPlan) -> Layout:
                 docs[aggregation.filter] = distribution
         entries.append(AggregationLayout(aggregation, function, argument, kept, seen_word, first_word, distribution, walks, flagged))
     if word > ROW_WORDS_MAX:
-        raise QueryExecutionError(f"a query keeps at most {ROW_WORDS_MAX} words a group, found {word}: compute fewer aggregations at once")
+        raise InvalidQueryError(f"the aggregations of a query keep at most {ROW_WORDS_MAX} words a group, found {word}: compute fewer at once")
     return Layout(tuple(entries), word, distributions)
 
 

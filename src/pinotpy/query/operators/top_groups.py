@@ -1,5 +1,6 @@
 """Which groups the answer can show: only these are decoded and sent by a server whose result is all that the answer is made
-of. They are chosen by bounds that leave nothing out (kernels/top_groups.py); the reduce decides."""
+of. They are chosen by bounds that leave nothing out (kernels/top_groups.py); the reduce decides (`reduce.without_hidden_groups` does
+so on the server, of what is left)."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ class Ranking:
 def rankings(context: QueryContext, layout: Layout) -> list[Ranking] | None:
     """The rankings of an answer, which may show groups of each; None: all groups may be needed, or it is not known which."""
     shown = context.offset + context.limit
-    if not shown or context.having is not None or context.options.num_groups_limit is not None:
+    if not shown or context.having is not None:
         return None
     wanted: list[tuple[int, bool]] = []  # aggregation, whether the least are first
     if has_own_lists(context):
@@ -62,9 +63,14 @@ def rankings(context: QueryContext, layout: Layout) -> list[Ranking] | None:
     return found or None
 
 
+def pays_off_to_choose(context: QueryContext, num_groups: int) -> bool:
+    """Whether leaving out groups that the answer cannot show saves more than choosing them costs."""
+    return context.options.num_groups_limit is None and num_groups >= max(GROUPS_MIN, (context.offset + context.limit) * GROUPS_PER_SHOWN_MIN)
+
+
 def needed_groups(context: QueryContext, layout: Layout, merged: MergedGroups) -> NDArray[np.int64] | None:
     """The rows of the table that the answer may need, ascending; None: all, or not known."""
-    if merged.num_rows_max < max(GROUPS_MIN, (context.offset + context.limit) * GROUPS_PER_SHOWN_MIN):
+    if not pays_off_to_choose(context, merged.num_rows_max):
         return None
     found = [_candidates(merged, ranking) for ranking in rankings(context, layout) or ()]
     parts = [part for part in found if part is not None]

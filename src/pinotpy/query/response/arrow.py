@@ -100,8 +100,8 @@ def _array(column: ResultColumn, check: Check) -> pa.Array:
 
 
 def _flat(values: pa.Array, kind: ResultType, check: Check) -> pa.Array:
-    if kind.data_type is None:
-        return values
+    if kind.data_type is None:  # a bare NULL: the same type for any number of rows
+        return pa.nulls(len(values)) if values.null_count == len(values) else values
     if values.type != kind.data_type.arrow:
         values = values.cast(kind.data_type.arrow)
     match kind.data_type:

@@ -21,6 +21,7 @@ from pinotpy.pql.literals import boolean_literal, double_literal, integer_litera
 from pinotpy.query.compile_filter import parse_error
 from pinotpy.query.context import QueryContext, QueryKind
 from pinotpy.query.expression import Rows
+from pinotpy.query.positions import position_text
 from pinotpy.query.result_types import PREDICATES, literal_type
 from pinotpy.query.rewrite.fold import fold_constants
 
@@ -75,7 +76,8 @@ def _computed(call: Call) -> Expression:
             return call
         (value,) = rows.evaluate(call).to_pylist()
     except PinotError as error:
-        raise parse_error(f"Caught exception while invoking method: {call.name}: {error.message}", call.position) from error
+        message = f"Caught exception while invoking method: {call.name}: {error.message}".removesuffix(position_text(call.position))
+        raise parse_error(message, call.position) from error
     return _literal(value, _SHOWN_AS.get(kind.data_type, kind.data_type), call.position)
 
 

@@ -1,7 +1,9 @@
-"""Downloading a segment's archive: only from controllers of this cluster, bounded in size and time, retried with jitter.
+"""Downloading a segment's archive: from addresses that the operator allows, else from controllers of this cluster; bounded in size
+and time, retried with jitter.
 
-The URL stands in ZooKeeper; it is never trusted to name a host (reliability H12): what counts is its path, and the
-controllers that are registered in the cluster are asked for it, the one that the URL names first.
+The address stands in ZooKeeper; it is never trusted to name a host. What the operator's list has (the deep store) is fetched
+from there. For anything else, and when that fails, the controllers that are registered in the cluster are asked for the segment
+by its name, the one that the address names first: a server needs no credentials of the deep store, and works without a list.
 """
 
 from __future__ import annotations
@@ -17,7 +19,9 @@ from urllib.parse import urlsplit
 import httpx
 
 from pinotpy.clock import Clock
-from pinotpy.errors import DataError, RemoteError
+from pinotpy.errors import DataError, NotFoundError, PinotError, RemoteError
+from pinotpy.fs.fetchers import SegmentFetchers
+from pinotpy.fs.uris import masked
 
 log = logging.getLogger(__name__)
 BACKOFF_S = 0.2
@@ -40,6 +44,46 @@ class DownloadLimits:
 
 class _RefusedError(RemoteError):
     """A controller answered that it will not give the segment."""
+
+
+class ArchiveFetcher:
+    """Fetches archives from where their records say, or from the controllers.
+
+    Args:
+        fetchers: what the operator allows.
+        controllers: the other way, for everything.
+    """
+
+    def __init__(self, fetchers: SegmentFetchers, controllers: ControllerFetcher) -> None:
+        self._fetchers, self._controllers = fetchers, controllers
+
+    def fetch(self, url: str, target: Path, rest_path: str) -> None:
+        """Write the archive to the new file `target`.
+
+        Args:
+            url: the record's address.
+            rest_path: the segment's path in the controllers' REST.
+
+        Raises: RemoteError after the last attempt, with all reasons.
+        """
+        if not url or not self._fetchers.allows(url):
+            if not url.startswith(("http:", "https:")):
+                log.info("address is not in the list of this server, a controller is asked url=%s segment=%s", masked(url), rest_path)
+            self._controllers.fetch(url, target, rest_path)
+            return
+        try:
+            self._fetchers.fetch(url, target)
+        except PinotError as error:
+            log.warning("segment not fetched from its address, a controller is asked url=%s reason=%s", masked(url), error.message)
+            try:
+                self._controllers.fetch(url, target, rest_path, is_last_resort=True)
+            except PinotError as other:
+                kind = RemoteError if isinstance(error, (RemoteError, NotFoundError)) else type(error)
+                raise kind(f"{error.message}; and {other.message}") from error
+
+    def close(self) -> None:
+        self._fetchers.close()
+        self._controllers.close()
 
 
 class ControllerFetcher:
@@ -71,35 +115,35 @@ class ControllerFetcher:
         )
         self._stopped = threading.Event()
 
-    def fetch(self, url: str, target: Path) -> None:
-        """Write the archive behind `url` to the new file `target`.
+    def fetch(self, url: str, target: Path, rest_path: str, *, is_last_resort: bool = False) -> None:
+        """Write the archive of the segment with this path in the REST to the new file `target`.
 
-        Raises: RemoteError after the last attempt, with the reason of each; DataError if the URL is none of ours.
+        Args:
+            url: the record's; the controller that it names is asked first.
+            is_last_resort: one round is enough, another way was tried for long enough.
+
+        Raises: RemoteError after the last attempt, with the reason of each.
         """
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.path.startswith("/segments/"):
-            raise DataError(f"a segment's download URL must be a controller's /segments/… path, found '{url[:200]}'")
+        named_host = urlsplit(url).netloc
         reasons: list[str] = []
-        attempts_max = self._limits.retries_max + 1
+        attempts_max = 1 if is_last_resort else self._limits.retries_max + 1
         for attempt in range(attempts_max):
             is_refused = True
-            bases = sorted(self._controllers(), key=lambda base: urlsplit(base).netloc != parts.netloc)
+            bases = sorted(self._controllers(), key=lambda base: urlsplit(base).netloc != named_host)
             for base in bases:
                 try:
-                    self._download(base + parts.path, target)
+                    self._download(base + rest_path, target)
                     return
                 except _RefusedError as error:
                     reasons.append(f"{base}: {error}")
                 except (httpx.HTTPError, RemoteError) as error:
                     is_refused = False
                     reasons.append(f"{base}: {error}")
-            log.warning("segment download failed attempt=%d url=%s reasons=%s", attempt + 1, parts.path, reasons[-3:])
+            log.warning("segment download failed attempt=%d url=%s reasons=%s", attempt + 1, rest_path, reasons[-3:])
             is_last = attempt + 1 == attempts_max or (bool(bases) and is_refused and attempt + 1 >= REFUSED_ROUNDS_MAX)
             if is_last or self._clock.wait(self._stopped, min(BACKOFF_S * 2**attempt, BACKOFF_MAX_S) * random.uniform(0.5, 1.5)):
                 break
-        raise RemoteError(
-            f"no controller gave the segment '{parts.path}' in {attempt + 1} attempts: {'; '.join(reasons[-4:]) or 'no controller is registered'}"
-        )
+        raise RemoteError(f"no controller gave the segment '{rest_path}' in {attempt + 1} attempts: {'; '.join(reasons[-4:]) or 'no controller is registered'}")
 
     def close(self) -> None:
         self._stopped.set()
@@ -114,7 +158,7 @@ class ControllerFetcher:
                 raise kind(f"HTTP {response.status_code}: {response.read()[:200].decode(errors='replace')}")
             size = 0
             with target.open("wb") as sink:
-                for chunk in response.iter_bytes(1 << 20):
+                for chunk in response.iter_bytes():  # as they come: one that drips must meet its deadline
                     size += len(chunk)
                     if size > bytes_max:
                         raise DataError(f"the archive is over {bytes_max} bytes: raise pinot.server.segment.archive.maxUnpackedBytes")

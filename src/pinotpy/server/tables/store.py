@@ -11,9 +11,11 @@ import shutil
 import tempfile
 from pathlib import Path
 from typing import Protocol
+from urllib.parse import quote
 
-from pinotpy.errors import DataError, SegmentCorruptError
-from pinotpy.names import check_segment_name, check_table_name
+from pinotpy.errors import DataError, SegmentCorruptError, UnsafeArchiveError
+from pinotpy.fs.crypters import Crypters, SegmentCrypter, decrypted
+from pinotpy.names import check_segment_name, check_table_name, raw_table_name
 from pinotpy.segment.archive import unpack_segment
 from pinotpy.segment.immutable import ImmutableSegment, load_segment
 from pinotpy.segment.tar_stream import ArchiveLimits
@@ -22,9 +24,9 @@ log = logging.getLogger(__name__)
 
 
 class Fetcher(Protocol):
-    """Brings an archive: the controllers' REST, or a test's twin."""
+    """Brings an archive: `fetcher.ArchiveFetcher`, or a test's twin."""
 
-    def fetch(self, url: str, target: Path) -> None: ...
+    def fetch(self, url: str, target: Path, rest_path: str) -> None: ...
 
 
 class SegmentStore:
@@ -34,12 +36,22 @@ class SegmentStore:
         data_dir: folder of the loaded segments; archives are unpacked beside them, so that they appear in one step.
         segment_dir: folder where archives arrive, maybe on another disk, of this server alone; default: within `data_dir`.
         limits: what an archive may hold.
+        crypters: decrypt archives whose record names a crypter.
     """
 
-    def __init__(self, data_dir: Path, fetcher: Fetcher, *, segment_dir: Path | None = None, limits: ArchiveLimits | None = None) -> None:
+    def __init__(
+        self,
+        data_dir: Path,
+        fetcher: Fetcher,
+        *,
+        segment_dir: Path | None = None,
+        limits: ArchiveLimits | None = None,
+        crypters: Crypters | None = None,
+    ) -> None:
         self._data_dir = data_dir
         self._fetcher = fetcher
         self._limits = limits
+        self._crypters = crypters or Crypters({})
         self._incoming = data_dir / ".incoming"
         self._arrivals = self._incoming if segment_dir is None else segment_dir / "arriving"
         for folder in {self._incoming, self._arrivals}:
@@ -47,17 +59,25 @@ class SegmentStore:
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True, exist_ok=True)
 
-    def open(self, table: str, segment_name: str, crc: int, download_url: str, *, anew: bool = False) -> ImmutableSegment:
+    def open(self, table: str, segment_name: str, crc: int, download_url: str, crypter: str = "", *, anew: bool = False) -> ImmutableSegment:
         """The segment with this CRC, from disk or from the deep store; `anew`: from the deep store only.
 
-        Raises: RemoteError (no download), DataError and its kin (the archive is not that segment).
+        Raises: RemoteError (no download), DataError and its kin (the archive is not that segment), InvalidConfigError (this
+        server does not know its crypter).
         """
         directory = self._directory(table, segment_name)
         if directory.is_dir() and not anew:
             segment = self._open_local(directory, crc)
             if segment is not None:
                 return segment
-        return self._download(directory, crc, download_url)
+        rest_path = f"/segments/{quote(raw_table_name(table), safe='')}/{quote(segment_name, safe='')}"
+        known = self._crypters.of(crypter)
+        try:
+            return self._download(directory, crc, download_url, rest_path, known)
+        except (SegmentCorruptError, UnsafeArchiveError) as error:
+            # Bytes may be damaged on their way, or be those of a moment: once more, then it is the archive.
+            log.warning("downloaded archive refused segment=%s reason=%s: fetching it again", segment_name, error.message)
+        return self._download(directory, crc, download_url, rest_path, known)
 
     def delete(self, table: str, segment_name: str) -> None:
         """Remove the segment's files; nothing happens if there are none."""
@@ -84,11 +104,12 @@ class SegmentStore:
         segment.close()
         return None
 
-    def _download(self, directory: Path, crc: int, download_url: str) -> ImmutableSegment:
+    def _download(self, directory: Path, crc: int, download_url: str, rest_path: str, crypter: SegmentCrypter) -> ImmutableSegment:
         with tempfile.TemporaryDirectory(dir=self._incoming) as scratch:
             with tempfile.TemporaryDirectory(dir=self._arrivals) as arrivals:
-                archive = Path(arrivals) / "segment.tar.gz"
-                self._fetcher.fetch(download_url, archive)
+                fetched, archive = Path(arrivals) / "fetched", Path(arrivals) / "segment.tar.gz"
+                self._fetcher.fetch(download_url, fetched, rest_path)
+                decrypted(crypter, fetched, archive, directory.name)
                 unpacked = unpack_segment(archive, Path(scratch), limits=self._limits)
             checked = load_segment(unpacked, verify=True)
             try:

@@ -1,0 +1,134 @@
+"""Spark builds segments of Parquet files of a million rows × 12 columns, beside the same job on this machine without Spark.
+
+By number of rows: seconds of the job by itself and of the whole command (Spark's start is in it), rows a second over those of the
+builder alone, and the most memory that the driver, its JVM (in local mode the executors are in it) and each Python worker had.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow.parquet as pq
+
+from bench.build import BUILD_CONFIG, BUILD_SCHEMA, _table
+from bench.tables.table import say
+
+FILE_ROWS: Final = 1_000_000
+_PARTITIONED: Final = {
+    **BUILD_CONFIG,
+    "tableIndexConfig": {
+        **BUILD_CONFIG["tableIndexConfig"],
+        "segmentPartitionConfig": {"columnPartitionMap": {"campaign": {"functionName": "Murmur", "numPartitions": 8}}},
+    },
+}
+_POLL_S: Final = 0.2
+
+
+def measure_spark(rows: int, data_dir: Path) -> dict[str, Any]:
+    """The builder alone, Spark with one core and with two, regrouped, and with a twentieth of the rows."""
+    folder = data_dir / "spark"
+    result: dict[str, Any] = {"rows": rows, "columns": 12}
+    job = _job(folder, rows, {})
+    result["alone"] = _timed(
+        "builder alone", rows, [sys.executable, "-m", "pinotpy", "launch-data-ingestion-job", "--job-spec-file", str(job), "--json"], folder
+    )
+    for name, master, changes in (
+        ("local[2]", "local[2,4]", {}),
+        ("local[1]", "local[1,4]", {}),
+        ("local[2] by partition", "local[2,4]", {"repartition": True}),
+    ):
+        result[name] = _timed(name, rows, _spark(_job(folder, rows, changes), master), folder)
+    few = max(min(FILE_ROWS, rows), rows // 20)
+    result["few rows"] = {"rows": few, **_timed("few rows", few, _spark(_job(folder, few, {}), "local[2,4]"), folder)}
+    result["ratio_to_builder"] = round(result["local[2]"]["rows_per_second"] / result["alone"]["rows_per_second"], 3)
+    result["two_cores_over_one"] = round(result["local[2]"]["rows_per_second"] / result["local[1]"]["rows_per_second"], 3)
+    say(f"spark: {result['ratio_to_builder']} of the builder alone, two cores {result['two_cores_over_one']} times one")
+    return result
+
+
+def _spark(job: Path, master: str) -> list[str]:
+    return [sys.executable, "-m", "pinotpy", "spark", "build-segments", str(job), "--master", master, "--json"]
+
+
+def _job(folder: Path, rows: int, changes: dict[str, Any]) -> Path:
+    source, file_rows = folder / f"in-{rows}", min(FILE_ROWS, rows)
+    for number in range(rows // file_rows):
+        file = source / f"part-{number:04d}.parquet"
+        if not file.exists():
+            source.mkdir(parents=True, exist_ok=True)
+            pq.write_table(_table(file_rows), file.with_suffix(".partial"), compression="snappy", row_group_size=250_000)
+            file.with_suffix(".partial").rename(file)
+    (folder / "schema.json").write_text(json.dumps(BUILD_SCHEMA))
+    (folder / "table.json").write_text(json.dumps(_PARTITIONED if changes else BUILD_CONFIG))
+    job = folder / "job.json"
+    spec = {
+        "jobType": "SegmentCreation",
+        "inputDirURI": str(source),
+        "outputDirURI": str(folder / "out"),
+        "tableSpec": {"tableName": BUILD_SCHEMA["schemaName"], "schemaURI": str(folder / "schema.json"), "tableConfigURI": str(folder / "table.json")},
+        "pinotpy": {"workingDir": str(folder), **changes},
+    }
+    job.write_text(json.dumps(spec))
+    return job
+
+
+def _timed(name: str, rows: int, command: list[str], folder: Path) -> dict[str, Any]:
+    shutil.rmtree(folder / "out", ignore_errors=True)
+    started = time.perf_counter()
+    peaks: dict[int, tuple[str, int]] = {}
+    with (folder / "report.json").open("w+b") as output:
+        process = subprocess.Popen(command, stdout=output)
+        while process.poll() is None:
+            _look(process.pid, peaks)
+            time.sleep(_POLL_S)
+        command_s = time.perf_counter() - started
+        assert process.returncode == 0, process.returncode
+        output.seek(0)
+        report = json.loads(output.read())
+    of_kind: dict[str, int] = {}
+    for kind, size in peaks.values():
+        of_kind[kind] = max(size, of_kind.get(kind, 0))
+    job_s = report["tookMs"] / 1000
+    assert report["numRowsIndexed"] == rows, report["error"]
+    found = {
+        "job_s": round(job_s, 2),
+        "command_s": round(command_s, 2),
+        "rows_per_second": round(rows / job_s),
+        "segments": report["numSegments"],
+        "peak_bytes": of_kind,
+    }
+    say(
+        f"spark: {name}: {rows:,} rows in {job_s:.1f} s, {found['rows_per_second']:,} rows/s; peaks "
+        + ", ".join(f"{k} {v >> 20} MiB" for k, v in of_kind.items())
+    )
+    return found
+
+
+def _look(root: int, peaks: dict[int, tuple[str, int]]) -> None:
+    """The most memory so far of the driver, its JVM and each Python process below it."""
+    parents: dict[int, int] = {}
+    for path in Path("/proc").iterdir():
+        if path.name.isdigit():
+            try:
+                parents[int(path.name)] = int((path / "stat").read_text().rpartition(")")[2].split()[1])
+            except OSError:
+                continue
+    for pid in parents:
+        above = pid
+        while above not in (root, 0, 1):
+            above = parents.get(above, 0)
+        if above == root:
+            try:
+                status = Path(f"/proc/{pid}/status").read_text().splitlines()
+                name = status[0].split()[-1]
+            except (OSError, IndexError):
+                continue
+            kind = "driver" if pid == root else "jvm" if name == "java" else "worker"
+            size = next((int(line.split()[1]) << 10 for line in status if line.startswith("VmHWM")), 0)
+            peaks[pid] = (kind, max(size, peaks.get(pid, ("", 0))[1]))

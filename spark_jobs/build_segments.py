@@ -1,0 +1,6 @@
+"""Builds the segments of an ingestion job: `spark-submit spark_jobs/build_segments.py job.yaml`. See docs/spark.md."""
+
+from pinotpy.spark_jobs.commands import Step, main_of_script
+
+if __name__ == "__main__":
+    main_of_script(Step.BUILD)

@@ -1,0 +1,58 @@
+"""Build and push segments on Spark: on this machine with the bundled Java, or on a cluster by --master."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pinotpy.cli import options
+from pinotpy.errors import UserError
+from pinotpy.spark_jobs.commands import JOB_HELP, Step
+
+NAME = "spark"
+
+
+def run(
+    step: Annotated[Step, typer.Argument(help="build-segments or push-segments alone, or run: all that the job's type says")],
+    job: Annotated[str, typer.Argument(help=JOB_HELP)],
+    values: Annotated[list[str] | None, typer.Option("--values", help="name=value for ${name} in the job; may be repeated")] = None,
+    master: Annotated[str, typer.Option("--master", help="where executors are: local[N,attempts], spark://…, yarn, k8s://…")] = "local[*,4]",
+    conf: Annotated[list[str] | None, typer.Option("--conf", help="name=value of Spark's settings; may be repeated")] = None,
+    driver_memory: Annotated[str, typer.Option("--driver-memory", help="heap of the driver's JVM; in local mode it is the executors' as well")] = "1g",
+    working_dir: Annotated[Path | None, typer.Option("--working-dir", help="folder for Spark's working files (default: that for temporary files)")] = None,
+    timeout_s: Annotated[float | None, typer.Option("--timeout-s", help="cancel the job after so many seconds")] = None,
+    spark_log: Annotated[Path | None, typer.Option("--spark-log", help="file for what Spark says (default: kept only if the job fails)")] = None,
+    as_json: options.Json = False,
+) -> None:
+    from pinotpy.cli.build_report import print_report, report_document
+    from pinotpy.spark_jobs.commands import run_step
+    from pinotpy.spark_jobs.session import SparkSettings
+
+    settings = SparkSettings(master, _pairs(conf or []), driver_memory, working_dir, timeout_s, spark_log)
+
+    with options.progress(as_json) as bar:
+        task = bar.add_task("starting Spark", total=None)
+        report = run_step(
+            step, job, values or [], settings, lambda what, num_done, num_tasks: bar.update(task, description=what, completed=num_done, total=num_tasks or None)
+        )
+    if as_json:
+        typer.echo(json.dumps(report_document(report), indent=2, ensure_ascii=False))
+    else:
+        print_report(report)
+    if report.error is not None:
+        raise UserError(report.error)
+    if report.num_failures:
+        raise UserError(f"{report.num_failures} input files were left out, their causes stand in the report; the others are done")
+
+
+def _pairs(texts: list[str]) -> dict[str, str]:
+    found = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
+            raise UserError(f"--conf '{text[:80]}': expected name=value")
+        found[name.strip()] = value
+    return found

@@ -1,0 +1,134 @@
+"""Which addresses a daemon may fetch from: those that its operator lists, none by default.
+
+A record or a request names an address; it must not make a daemon read files of its machine, or ask hosts that only the daemon
+can reach. An entry is a URI: `s3://bucket/`, `https://files.example/segments/`, `file:///mnt/segments/`; it allows what lies at or
+below it. A name of a web server may lead to a private or loopback address only if that is listed too, as a network: `10.1.0.0/16`,
+or if the entry itself has the address. Link-local addresses (the metadata service of clouds) are never asked.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from collections.abc import Callable, Sequence
+from urllib.parse import unquote, urlsplit
+
+from pinotpy.errors import AccessDeniedError, Fault, InvalidConfigError, RemoteError, UserError
+from pinotpy.fs.uris import authority_and_path, local_path, masked, scheme_of
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Resolve = Callable[[str, int], Sequence[str]]
+"""(host, port) → IP addresses; raises OSError."""
+
+SETTING = "pinotpy.segment.fetcher.allowedUris"
+_SAME = {"s3a": "s3", "abfss": "abfs"}
+_PORTS = {"http": "80", "https": "443"}
+
+
+class AllowedUris:
+    """The operator's list.
+
+    Args:
+        entries: URIs and networks.
+        resolve: instead of the machine's own.
+
+    Raises:
+        InvalidConfigError: with every entry that is neither.
+    """
+
+    def __init__(self, entries: Sequence[str] = (), resolve: Resolve | None = None) -> None:
+        self._resolve = resolve or _resolved
+        self._prefixes: list[tuple[str, str, str]] = []
+        self._networks: list[ipaddress.IPv4Network | ipaddress.IPv6Network] = []
+        faults: list[Fault] = []
+        for entry in entries:
+            try:
+                if "://" in entry or entry.startswith("file:/"):
+                    self._take(entry)
+                else:
+                    self._networks.append(ipaddress.ip_network(entry))
+            except (UserError, ValueError) as error:
+                reason = error.message if isinstance(error, UserError) else "neither a URI nor a network"
+                faults.append(Fault(masked(entry[:200]), reason, "a URI such as s3://bucket/folder/, or a network such as 10.1.0.0/16"))
+        if faults:
+            raise InvalidConfigError(f"{SETTING} is not valid:", tuple(faults))
+
+    def allows(self, uri: str) -> bool:
+        """Whether an entry covers the address; a web server's name is not looked up here."""
+        try:
+            scheme, authority, path = _parts(uri)
+        except UserError:
+            return False
+        return any(
+            (scheme, authority) == (known_scheme, known_authority) and (not known_path or path == known_path or path.startswith(known_path + "/"))
+            for known_scheme, known_authority, known_path in self._prefixes
+        )
+
+    def check(self, uri: str) -> None:
+        """Raise AccessDeniedError unless an entry covers the address, UserError for text that is no address."""
+        _parts(uri)
+        if not self.allows(uri):
+            raise AccessDeniedError(f"'{masked(uri)}' is no address that this daemon may fetch from: its operator can allow it in {SETTING}", uri=masked(uri))
+
+    def web_address(self, uri: str) -> str:
+        """The IP address to ask for a web address that is allowed: looked up once, so that a name cannot lead elsewhere after the
+        check.
+
+        Raises AccessDeniedError if the name leads to a network that is not allowed, RemoteError if it leads nowhere.
+        """
+        parts = urlsplit(uri)
+        host, port = parts.hostname or "", parts.port or int(_PORTS[parts.scheme.lower()])
+        try:
+            found = [ipaddress.ip_address(address.partition("%")[0]) for address in self._resolve(host, port)]
+        except OSError as error:
+            raise RemoteError(f"'{masked(uri)}': the host '{host}' is not known: {error.strerror or error}", uri=masked(uri)) from error
+        if not found:
+            raise RemoteError(f"'{masked(uri)}': the host '{host}' has no address", uri=masked(uri))
+        for address in found:
+            if not self._may_ask(address, host):
+                raise AccessDeniedError(
+                    f"'{masked(uri)}': the host '{host}' leads to {address}, an address of a network that is not public: "
+                    f"its operator can allow such a network in {SETTING}",
+                    uri=masked(uri),
+                )
+        return str(found[0])
+
+    def _may_ask(self, address: Address, host: str) -> bool:
+        plain = getattr(address, "ipv4_mapped", None) or address
+        if plain.is_link_local or plain.is_multicast or plain.is_unspecified:
+            return False
+        if plain.is_global or any(plain.version == network.version and plain in network for network in self._networks):
+            return True
+        # The operator wrote the address itself, or the name that always means this machine.
+        return host.strip("[]") == str(address) or (host == "localhost" and plain.is_loopback)
+
+    def _take(self, entry: str) -> None:
+        scheme, authority, path = _parts(entry)
+        if scheme == "file" and not path:
+            raise UserError("the whole machine")
+        if scheme not in ("file", "hdfs") and not authority:
+            raise UserError("no host or bucket")
+        self._prefixes.append((scheme, authority, path))
+
+
+def _parts(uri: str) -> tuple[str, str, str]:
+    """Scheme, authority and path as they are compared; raises UserError for what could mean several places."""
+    scheme = scheme_of(uri)
+    if scheme in ("", "file"):
+        path = local_path(uri)
+        if scheme == "" or not path.is_absolute() or ".." in path.parts:
+            raise UserError(f"'{masked(uri)}' is no address of a segment: expected file:///path, or another storage's URI")
+        # Links lead where they lead: what counts is the place.
+        return "file", "", str(path.resolve()).strip("/")
+    authority, path_text = authority_and_path(uri)
+    authority = authority.lower() if scheme in ("http", "https", "hdfs", "webhdfs", "swebhdfs") else authority
+    if scheme in _PORTS:
+        decoded = unquote(path_text)
+        if any(part in (".", "..") for part in decoded.replace("\\", "/").split("/")) or (unquote(decoded) != decoded and ".." in unquote(decoded)):
+            raise UserError(f"'{masked(uri)}' is no address of a segment: '.' or '..' in its path")
+        authority = authority.removesuffix(f":{_PORTS[scheme]}")
+    return _SAME.get(scheme, scheme), authority, path_text.rstrip("/")
+
+
+def _resolved(host: str, port: int) -> Sequence[str]:
+    return list(dict.fromkeys(str(found[4][0]) for found in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)))

@@ -1,0 +1,201 @@
+"""Object storages through pyarrow's file systems: GCS and ADLS share everything but their settings."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+from pinotpy.errors import DataError, NotFoundError, PinotError, RemoteError, UserError
+from pinotpy.fs.deadlines import within
+from pinotpy.fs.file_system import UNFINISHED, FileEntry, TransferLimits
+from pinotpy.fs.range_reader import open_ranges
+from pinotpy.fs.uris import authority_and_path, masked, scheme_of
+from pinotpy.fs.whole_files import fetch_whole
+
+_READ_BYTES: Final = 8 << 20
+# Parts are written behind our back, several at once; after so many bytes we wait for them, so that memory stays flat.
+_WRITE_BYTES: Final = 4 << 20
+_FLUSH_BYTES: Final = 64 << 20
+# What no further try mends: the account, the name, the right.
+_REFUSED: Final = re.compile(
+    r"ACCESS_DENIED|INVALID_ACCESS_KEY|SIGNATURE_DOES_NOT_MATCH|NO_SUCH_BUCKET|InvalidAccessKeyId|SignatureDoesNotMatch|AccessDenied|AuthorizationFailure"
+    r"|AuthenticationFailed|ContainerNotFound|PERMISSION_DENIED|UNAUTHENTICATED|\bHTTP 40[13]\b|INVALID_SIGNATURE",
+    re.IGNORECASE,
+)
+
+
+class ArrowFiles:
+    """See `file_system.FileSystem`.
+
+    Args:
+        files: pyarrow's file system; its retries and time-outs are the settings' matter.
+        root: what stands before a URI's path there: the bucket or container.
+        timeout_s: longest wait for one call, its own retries included.
+        is_staged: the storage shows what is being written; it is written under another name, then copied in one step.
+        secrets: values that no message may have.
+    """
+
+    def __init__(self, files: Any, root: str, secrets: Sequence[str] = (), timeout_s: float = 120.0, *, is_staged: bool = False) -> None:
+        self._files, self._root, self._timeout_s = files, root, timeout_s
+        self._is_staged = is_staged
+        self._secrets = [secret for secret in secrets if len(secret) > 3]
+
+    def list(self, uri: str) -> Iterator[FileEntry]:
+        from pyarrow import fs
+
+        path = self._path(uri)
+        selector = fs.FileSelector(path.rstrip("/"), allow_not_found=True, recursive=True)
+        found = self._call(uri, lambda: [info for info in self._files.get_file_info(selector) if info.type == fs.FileType.File])
+        if not found and not uri.endswith("/") and path != self._root:
+            info = self._call(uri, lambda: self._files.get_file_info(path))
+            found = [info] if info.type == fs.FileType.File else []
+        if not found and self._call(uri, lambda: self._files.get_file_info(self._root)).type == fs.FileType.NotFound:
+            raise DataError(f"'{masked(uri)}': no bucket or container '{self._root}'", uri=masked(uri))
+        address = f"{scheme_of(uri)}://{authority_and_path(uri)[0]}/"
+        found = [info for info in found if not info.base_name.startswith(UNFINISHED)]
+        return iter(sorted((self._entry(address, info) for info in found), key=lambda entry: entry.uri))
+
+    def stat(self, uri: str) -> FileEntry:
+        info = self._info(uri)
+        if info is None:
+            raise NotFoundError(f"no file '{masked(uri)}'", uri=masked(uri))
+        return FileEntry(uri, info.size, (info.mtime_ns or 0) // 1_000_000)
+
+    def exists(self, uri: str) -> bool:
+        return self._info(uri) is not None
+
+    def open(self, uri: str) -> BinaryIO:
+        opened = self._call(uri, lambda: self._files.open_input_file(self._path(uri)))
+        size_bytes = self._call(uri, opened.size)
+
+        def read_range(offset: int, length: int) -> bytes:
+            content: bytes = self._call(uri, lambda: opened.read_at(length, offset))
+            if len(content) != length:
+                raise RemoteError(f"'{masked(uri)}' broke off: expected {length} bytes at {offset}, found {len(content)}", uri=masked(uri))
+            return content
+
+        return open_ranges(size_bytes, read_range, opened.close)
+
+    def fetch(self, uri: str, target: Path, limits: TransferLimits | None = None) -> FileEntry:
+        entry = self.stat(uri)
+        opened = self._call(uri, lambda: self._files.open_input_file(self._path(uri)))
+        with opened:
+            fetch_whole(self._chunks(uri, opened), target, limits or TransferLimits(), uri, entry.size_bytes)
+        if self.stat(uri) != entry:
+            # It came in pieces, which may be of two versions.
+            target.unlink(missing_ok=True)
+            raise RemoteError(f"'{masked(uri)}' was replaced while it was read: try again", uri=masked(uri))
+        return entry
+
+    def put(self, uri: str, source: Path) -> FileEntry:
+        path = self._writable(uri)
+        if not self._is_staged:
+            self._write(uri, path, source)
+            return self.stat(uri)
+        unfinished = f"{path.rpartition('/')[0]}/{UNFINISHED}{uuid.uuid4().hex}"
+        try:
+            self._write(uri, unfinished, source)
+            self._rename(uri, unfinished, path)
+        except BaseException:
+            with suppress(PinotError):  # it is never listed; what went wrong is told by the error that is on its way
+                self._call(uri, lambda: self._files.delete_file(unfinished))
+            raise
+        return self.stat(uri)
+
+    def _rename(self, uri: str, path: str, new_path: str) -> None:
+        try:
+            self._call(uri, lambda: self._files.move(path, new_path))
+        except NotImplementedError:
+            # ADLS without a hierarchical namespace.
+            self._call(uri, lambda: self._files.copy_file(path, new_path))
+            self._call(uri, lambda: self._files.delete_file(path))
+
+    def _write(self, uri: str, path: str, source: Path) -> None:
+        try:
+            reader = source.open("rb")
+        except FileNotFoundError as error:
+            raise NotFoundError(f"no file '{source}'") from error
+        with reader:
+            writer = self._call(uri, lambda: self._files.open_output_stream(path))
+            try:
+                unflushed_bytes = 0
+                while chunk := reader.read(_WRITE_BYTES):
+                    self._call(uri, lambda chunk=chunk: writer.write(chunk))  # type: ignore[misc]
+                    unflushed_bytes += len(chunk)
+                    if unflushed_bytes >= _FLUSH_BYTES:
+                        self._call(uri, writer.flush)
+                        unflushed_bytes = 0
+            except BaseException:
+                # Closing it, by its end as an object too, would publish the part that was written: it must never end.
+                ctypes.pythonapi.Py_IncRef(ctypes.py_object(writer))
+                raise
+            self._call(uri, writer.close)
+
+    def move(self, uri: str, new_uri: str) -> FileEntry:
+        new_path = self._writable(new_uri)
+        self.stat(uri)
+        self._rename(uri, self._path(uri), new_path)
+        return self.stat(new_uri)
+
+    def delete(self, uri: str) -> bool:
+        if self._info(uri) is None:
+            return False
+        path = self._writable(uri)
+        try:
+            self._call(uri, lambda: self._files.delete_file(path))
+        except NotFoundError:
+            return False
+        return True
+
+    def _chunks(self, uri: str, opened: Any) -> Iterator[bytes]:
+        while True:
+            chunk: bytes = self._call(uri, lambda: opened.read(_READ_BYTES))
+            if not chunk:
+                return
+            yield chunk
+
+    def _path(self, uri: str) -> str:
+        path = authority_and_path(uri)[1].rstrip("/")
+        return f"{self._root}/{path}" if path else self._root
+
+    def _writable(self, uri: str) -> str:
+        if uri.endswith("/") or self._path(uri) == self._root:
+            raise UserError(f"'{masked(uri)}' is a folder: expected the name of a file", uri=masked(uri))
+        return self._path(uri)
+
+    def _info(self, uri: str) -> Any:
+        from pyarrow import fs
+
+        info = self._call(uri, lambda: self._files.get_file_info(self._path(uri)))
+        return info if info.type == fs.FileType.File else None
+
+    def _entry(self, address: str, info: Any) -> FileEntry:
+        return FileEntry(address + info.path.removeprefix(self._root).lstrip("/"), info.size, (info.mtime_ns or 0) // 1_000_000)
+
+    def _call(self, uri: str, call: Callable[[], Any]) -> Any:
+        with self._translated(uri):
+            return within(self._timeout_s, call, f"the storage, on '{masked(uri)}'")
+
+    @contextmanager
+    def _translated(self, uri: str) -> Iterator[None]:
+        try:
+            yield
+        except PinotError:
+            raise
+        except FileNotFoundError as error:
+            raise NotFoundError(f"no file '{masked(uri)}'", uri=masked(uri)) from error
+        except (OSError, ValueError) as error:
+            reason = self._without_secrets(str(error))
+            if _REFUSED.search(reason):
+                raise DataError(f"the storage refuses '{masked(uri)}': {reason}: check its credentials, rights and name", uri=masked(uri)) from None
+            raise RemoteError(f"the storage failed on '{masked(uri)}': {reason}", uri=masked(uri)) from None
+
+    def _without_secrets(self, text: str) -> str:
+        for secret in self._secrets:
+            text = text.replace(secret, "*****")
+        return re.sub(r"\s+", " ", text)[:500]

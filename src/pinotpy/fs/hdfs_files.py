@@ -1,0 +1,184 @@
+"""Files of HDFS by its own protocol: `hdfs://namenode:port/path`, `hdfs://nameservice/path`; without Java.
+
+Configs: Hadoop's own keys, `hadoop.conf.path` for a folder with core-site.xml and hdfs-site.xml. Kerberos takes the ticket of the
+process (kinit, or KRB5_CLIENT_KTNAME with a keytab).
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, Final, TypeVar
+from xml.etree import ElementTree
+
+from pinotpy.errors import DataError, Fault, InvalidConfigError, NotFoundError, PinotError, RemoteError, UserError
+from pinotpy.fs.deadlines import within
+from pinotpy.fs.file_system import UNFINISHED, FileEntry, TransferLimits
+from pinotpy.fs.range_reader import open_ranges
+from pinotpy.fs.uris import authority_and_path, masked
+from pinotpy.fs.whole_files import fetch_whole
+
+T = TypeVar("T")
+_READ_BYTES: Final = 8 << 20
+_WRITE_BYTES: Final = 1 << 20
+_CONF_BYTES_MAX: Final = 1 << 20
+# The library's own would keep a caller for minutes when the name node is away; what fails is tried again by who asked.
+_DEFAULTS: Final = {"dfs.client.failover.max.attempts": "3", "dfs.client.failover.sleep.max.millis": "2000"}
+_REFUSED: Final = ("AccessControlException", "QuotaExceeded", "permission denied", "sasl", "gssapi")
+
+
+def open_hdfs(authority: str, configs: Mapping[str, str]) -> HdfsFiles:
+    """The name node or name service `authority`; "" means the default of the configuration."""
+    import hdfs_native
+
+    given = dict(configs)
+    timeout_ms = given.pop("requestTimeoutMs", "60000")
+    if not (timeout_ms.isascii() and timeout_ms.isdigit() and int(timeout_ms) >= 100):
+        raise InvalidConfigError(
+            "the configs of file system 'hdfs' are not valid:", (Fault("requestTimeoutMs", f"'{timeout_ms[:40]}'", "milliseconds, from 100"),)
+        )
+    if any(key.startswith("hadoop.kerberos.") for key in given):
+        raise InvalidConfigError(
+            "the configs of file system 'hdfs' are not valid:",
+            (Fault("hadoop.kerberos.*", "a principal or keytab", "none: run kinit as the daemon's user, or set KRB5_CLIENT_KTNAME to the keytab"),),
+        )
+    conf_path = given.pop("hadoop.conf.path", "")
+    settings = {**_DEFAULTS, **(_hadoop_conf(Path(conf_path)) if conf_path else {}), **given}
+    return HdfsFiles(hdfs_native.Client(f"hdfs://{authority}" if authority else None, settings), f"hdfs://{authority}/", int(timeout_ms) / 1000)
+
+
+class HdfsFiles:
+    """See `file_system.FileSystem`. What is written lies under a name of its own in the same folder until it is whole."""
+
+    def __init__(self, client: Any, address: str, timeout_s: float) -> None:
+        self._client, self._address, self._timeout_s = client, address, timeout_s
+
+    def list(self, uri: str) -> Iterator[FileEntry]:
+        try:
+            root = self._call(uri, lambda: self._client.get_file_info(self._path(uri)))
+            if not root.isdir:
+                return iter([FileEntry(uri, root.length, root.modification_time)])
+            statuses = self._call(uri, lambda: [status for status in self._client.list_status(self._path(uri), True) if not status.isdir])
+        except NotFoundError:
+            return iter(())
+        entries = (FileEntry(self._address + status.path.lstrip("/"), status.length, status.modification_time) for status in statuses)
+        return iter(sorted((entry for entry in entries if f"/{UNFINISHED}" not in entry.uri), key=lambda entry: entry.uri))
+
+    def stat(self, uri: str) -> FileEntry:
+        status = self._call(uri, lambda: self._client.get_file_info(self._path(uri)))
+        if status.isdir:
+            raise NotFoundError(f"'{masked(uri)}' is no file", uri=masked(uri))
+        return FileEntry(uri, status.length, status.modification_time)
+
+    def exists(self, uri: str) -> bool:
+        try:
+            self.stat(uri)
+        except NotFoundError:
+            return False
+        return True
+
+    def open(self, uri: str) -> BinaryIO:
+        size_bytes = self.stat(uri).size_bytes
+        opened = self._call(uri, lambda: self._client.read(self._path(uri)))
+
+        def read_range(offset: int, length: int) -> bytes:
+            return self._call(uri, lambda: bytes(opened.read_range(offset, length)))
+
+        return open_ranges(size_bytes, read_range)
+
+    def fetch(self, uri: str, target: Path, limits: TransferLimits | None = None) -> FileEntry:
+        entry = self.stat(uri)
+        opened = self._call(uri, lambda: self._client.read(self._path(uri)))
+        fetch_whole(self._chunks(uri, opened), target, limits or TransferLimits(), uri, entry.size_bytes)
+        return entry
+
+    def put(self, uri: str, source: Path) -> FileEntry:
+        from hdfs_native import WriteOptions
+
+        unfinished = self._writable(uri).rpartition("/")[0] + f"/{UNFINISHED}{uuid.uuid4().hex}"
+        try:
+            reader = source.open("rb")
+        except FileNotFoundError as error:
+            raise NotFoundError(f"no file '{source}'") from error
+        try:
+            with reader:
+                writer = self._call(uri, lambda: self._client.create(unfinished, WriteOptions(create_parent=True)))
+                while chunk := reader.read(_WRITE_BYTES):
+                    self._call(uri, lambda chunk=chunk: writer.write(chunk))  # type: ignore[misc]
+                self._call(uri, writer.close)
+            self._call(uri, lambda: self._client.rename(unfinished, self._path(uri), True))
+        except BaseException:
+            self._drop(unfinished)
+            raise
+        return self.stat(uri)
+
+    def move(self, uri: str, new_uri: str) -> FileEntry:
+        target = self._writable(new_uri)
+        self.stat(uri)
+        self._call(uri, lambda: self._client.mkdirs(target.rpartition("/")[0] or "/", create_parent=True))
+        self._call(uri, lambda: self._client.rename(self._path(uri), target, True))
+        return self.stat(new_uri)
+
+    def delete(self, uri: str) -> bool:
+        path = self._writable(uri)
+        if not self.exists(uri):
+            return False
+        return self._call(uri, lambda: bool(self._client.delete(path, False)))
+
+    def _chunks(self, uri: str, opened: Any) -> Iterator[bytes]:
+        while True:
+            chunk = self._call(uri, lambda: bytes(opened.read(_READ_BYTES)))
+            if not chunk:
+                return
+            yield chunk
+
+    def _drop(self, path: str) -> None:
+        try:
+            self._call(path, lambda: self._client.delete(path, False))
+        except PinotError:
+            return  # it is never listed; what keeps it from going is told by the error that is on its way
+
+    def _path(self, uri: str) -> str:
+        return "/" + authority_and_path(uri)[1].rstrip("/")
+
+    def _writable(self, uri: str) -> str:
+        if uri.endswith("/") or self._path(uri) == "/":
+            raise UserError(f"'{masked(uri)}' is a folder: expected the name of a file", uri=masked(uri))
+        return self._path(uri)
+
+    def _call(self, uri: str, call: Callable[[], T]) -> T:
+        with self._translated(uri):
+            return within(self._timeout_s, call, f"HDFS on '{masked(uri)}'")
+
+    @contextmanager
+    def _translated(self, uri: str) -> Iterator[None]:
+        try:
+            yield
+        except PinotError:
+            raise
+        except FileNotFoundError as error:
+            raise NotFoundError(f"no file '{masked(uri)}'", uri=masked(uri)) from error
+        except (OSError, RuntimeError, ValueError) as error:
+            reason = str(error).partition("\n")[0][:300]
+            kind = DataError if any(word.lower() in reason.lower() for word in _REFUSED) else RemoteError
+            raise kind(f"HDFS failed on '{masked(uri)}': {reason}", uri=masked(uri)) from error
+
+
+def _hadoop_conf(folder: Path) -> dict[str, str]:
+    """The properties of a Hadoop configuration. Raises InvalidConfigError."""
+    found: dict[str, str] = {}
+    for name in ("core-site.xml", "hdfs-site.xml"):
+        path = folder / name
+        try:
+            text = path.read_bytes()
+            if len(text) > _CONF_BYTES_MAX or b"<!DOCTYPE" in text:
+                raise InvalidConfigError(f"'{path}' is no configuration of Hadoop: it is over {_CONF_BYTES_MAX} bytes or has a DOCTYPE")
+            for entry in ElementTree.fromstring(text).iter("property"):
+                key, value = entry.findtext("name"), entry.findtext("value")
+                if key and value is not None:
+                    found[key.strip()] = value.strip()
+        except (OSError, ElementTree.ParseError) as error:
+            raise InvalidConfigError(f"'{path}', of hadoop.conf.path, cannot be read: {error}") from error
+    return found

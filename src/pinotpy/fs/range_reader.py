@@ -1,0 +1,56 @@
+"""A file of a remote storage as a stream that can be read anywhere: ranges are asked for, a MiB or more at a time."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from typing import Any, BinaryIO, cast
+
+BUFFER_BYTES = 1 << 20
+
+
+def open_ranges(size_bytes: int, read_range: Callable[[int, int], bytes], close: Callable[[], None] | None = None) -> BinaryIO:
+    """A buffered, seekable stream.
+
+    Args:
+        size_bytes: length of the file.
+        read_range: (offset, length ≥ 1, within the file) → the bytes, all of them or an error.
+        close: called once, when the stream is closed.
+    """
+    return cast(BinaryIO, io.BufferedReader(_RangeReader(size_bytes, read_range, close), BUFFER_BYTES))
+
+
+class _RangeReader(io.RawIOBase):
+    def __init__(self, size_bytes: int, read_range: Callable[[int, int], bytes], close: Callable[[], None] | None) -> None:
+        super().__init__()
+        self._size_bytes, self._read_range, self._on_close, self._position = size_bytes, read_range, close, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size_bytes}[whence]
+        if start + offset < 0:
+            raise ValueError(f"a position before the file: {start + offset}")
+        self._position = start + offset
+        return self._position
+
+    def readinto(self, buffer: Any) -> int:
+        length = min(len(buffer), self._size_bytes - self._position)
+        if length <= 0:
+            return 0
+        content = self._read_range(self._position, length)
+        buffer[: len(content)] = content
+        self._position += len(content)
+        return len(content)
+
+    def close(self) -> None:
+        if not self.closed and self._on_close is not None:
+            self._on_close()
+        super().close()

@@ -1,0 +1,209 @@
+"""Files of HDFS over its REST, WebHDFS or HttpFS: `webhdfs://host:port/path`, `swebhdfs://…` with TLS.
+
+No Java and no Hadoop is needed here. Configs: `user` (as whom, without Kerberos), `delegationToken`, `requestTimeoutMs`,
+`connectTimeoutMs`, `caFile`.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+from urllib.parse import quote
+
+import httpx
+
+from pinotpy.errors import DataError, NotFoundError, PinotError, RemoteError, UserError
+from pinotpy.fs.configs import Configs
+from pinotpy.fs.file_system import UNFINISHED, FileEntry, TransferLimits
+from pinotpy.fs.http_files import reason_of
+from pinotpy.fs.range_reader import open_ranges
+from pinotpy.fs.uris import authority_and_path, masked, scheme_of
+from pinotpy.fs.whole_files import COPY_BYTES, fetch_whole
+
+_REFUSED: Final = ("AccessControlException", "SecurityException", "QuotaExceededException", "NSQuotaExceededException", "DSQuotaExceededException")
+
+# Answered with 403, but another try, or another name node, helps.
+_LATER: Final = ("StandbyException", "RetriableException", "SafeModeException")
+
+
+def open_webhdfs(authority: str, configs: Mapping[str, str]) -> WebHdfsFiles:
+    """The name node `authority` (host:port of its web port)."""
+    read = Configs("webhdfs", configs)
+    user, token = read.text("user", "hadoop.user.name"), read.text("delegationToken")
+    parameters = {"delegation": token} if token else {"user.name": user} if user else {}
+    if read.text("hadoop.kerberos.principle", "hadoop.kerberos.keytab"):
+        read.fault("hadoop.kerberos.principle", "a principal", "delegationToken here, or hdfs: addresses, which know Kerberos")
+    if not authority or "@" in authority:
+        read.fault("uri", f"'{masked('webhdfs://' + authority)}'", "webhdfs://host:port/path")
+    timeout = httpx.Timeout(read.seconds("requestTimeoutMs", 60_000), connect=read.seconds("connectTimeoutMs", 5_000))
+    ca_file = read.text("caFile")
+    read.finish()
+    # Redirects are part of the protocol: the name node sends its client to a data node.
+    return WebHdfsFiles(authority, parameters, httpx.Client(timeout=timeout, verify=ca_file or True, follow_redirects=True, trust_env=False))
+
+
+class WebHdfsFiles:
+    """See `file_system.FileSystem`. What is written lies under a name of its own in the same folder until it is whole."""
+
+    def __init__(self, authority: str, parameters: Mapping[str, str], client: httpx.Client) -> None:
+        self._authority, self._parameters, self._client = authority, dict(parameters), client
+
+    def list(self, uri: str) -> Iterator[FileEntry]:
+        try:
+            root = self._status(uri)
+        except NotFoundError:
+            return iter(())
+        if root["type"] == "FILE":
+            return iter([_entry(uri, root)])
+        found: list[FileEntry] = []
+        folders = [uri.rstrip("/")]
+        while folders:
+            folder = folders.pop()
+            try:
+                statuses = self._json("GET", folder, "LISTSTATUS")["FileStatuses"]["FileStatus"]
+            except NotFoundError:
+                continue  # it went meanwhile
+            for status in statuses:
+                child = f"{folder}/{status['pathSuffix']}"
+                if status["type"] == "DIRECTORY":
+                    folders.append(child)
+                elif not status["pathSuffix"].startswith(UNFINISHED):
+                    found.append(_entry(child, status))
+        return iter(sorted(found, key=lambda entry: entry.uri))
+
+    def stat(self, uri: str) -> FileEntry:
+        status = self._status(uri)
+        if status["type"] != "FILE":
+            raise NotFoundError(f"'{masked(uri)}' is no file", uri=masked(uri))
+        return _entry(uri, status)
+
+    def exists(self, uri: str) -> bool:
+        try:
+            self.stat(uri)
+        except NotFoundError:
+            return False
+        return True
+
+    def open(self, uri: str) -> BinaryIO:
+        size_bytes = self.stat(uri).size_bytes
+
+        def read_range(offset: int, length: int) -> bytes:
+            with self._asked("GET", uri, "OPEN", {"offset": str(offset), "length": str(length)}) as response:
+                content = response.read()
+            if len(content) != length:
+                raise RemoteError(f"'{masked(uri)}' broke off: expected {length} bytes at {offset}, found {len(content)}", uri=masked(uri))
+            return content
+
+        return open_ranges(size_bytes, read_range)
+
+    def fetch(self, uri: str, target: Path, limits: TransferLimits | None = None) -> FileEntry:
+        entry = self.stat(uri)
+        with self._asked("GET", uri, "OPEN") as response:
+            fetch_whole(response.iter_raw(), target, limits or TransferLimits(), uri, entry.size_bytes)
+        return entry
+
+    def put(self, uri: str, source: Path) -> FileEntry:
+        unfinished = self._writable(uri).rpartition("/")[0] + f"/{UNFINISHED}{uuid.uuid4().hex}"
+        try:
+            reader = source.open("rb")
+        except FileNotFoundError as error:
+            raise NotFoundError(f"no file '{source}'") from error
+        try:
+            with reader:
+                self._write(unfinished, reader)
+            self._rename(unfinished, uri)
+        except BaseException:
+            self._drop(unfinished)
+            raise
+        return self.stat(uri)
+
+    def move(self, uri: str, new_uri: str) -> FileEntry:
+        self.stat(uri)
+        self._json("PUT", self._writable(new_uri).rpartition("/")[0], "MKDIRS")
+        self._rename(uri, new_uri)
+        return self.stat(new_uri)
+
+    def delete(self, uri: str) -> bool:
+        if not self.exists(self._writable(uri)):
+            return False
+        return bool(self._json("DELETE", uri, "DELETE", {"recursive": "false"})["boolean"])
+
+    def _write(self, uri: str, reader: BinaryIO) -> None:
+        """Two steps, as the protocol has it: the name node names a data node, which takes the bytes."""
+        with self._asked("PUT", uri, "CREATE", {"overwrite": "true"}, follow=False) as response:
+            place = response.headers.get("location")
+        if not place:
+            raise RemoteError(f"'{masked(uri)}': the name node named no data node to write to", uri=masked(uri))
+        with _translated(uri):
+            response = self._client.put(place, content=iter(lambda: reader.read(COPY_BYTES), b""), headers={"content-type": "application/octet-stream"})
+            _check(uri, response)
+
+    def _rename(self, uri: str, new_uri: str) -> None:
+        # Only so is what is there replaced in one step; a plain rename refuses it.
+        self._json("PUT", uri, "RENAME", {"destination": "/" + authority_and_path(new_uri)[1], "renameoptions": "OVERWRITE"})
+
+    def _drop(self, uri: str) -> None:
+        try:
+            self._json("DELETE", uri, "DELETE")
+        except PinotError:
+            return  # it is never listed; what keeps it from going is told by the error that is on its way
+
+    def _status(self, uri: str) -> dict[str, Any]:
+        status: dict[str, Any] = self._json("GET", uri, "GETFILESTATUS")["FileStatus"]
+        return status
+
+    def _json(self, method: str, uri: str, operation: str, parameters: Mapping[str, str] | None = None) -> dict[str, Any]:
+        with self._asked(method, uri, operation, parameters) as response:
+            content = response.read()
+        try:
+            answer = response.json() if content else {}
+        except ValueError as error:
+            raise RemoteError(f"'{masked(uri)}': expected JSON from WebHDFS, found {content[:80]!r}", uri=masked(uri)) from error
+        return answer if isinstance(answer, dict) else {}
+
+    @contextmanager
+    def _asked(self, method: str, uri: str, operation: str, parameters: Mapping[str, str] | None = None, *, follow: bool = True) -> Iterator[httpx.Response]:
+        protocol = "https" if scheme_of(uri) == "swebhdfs" else "http"
+        address = f"{protocol}://{self._authority}/webhdfs/v1/{quote(authority_and_path(uri)[1])}"
+        asked = {"op": operation, **(parameters or {}), **self._parameters}
+        with _translated(uri), self._client.stream(method, address, params=asked, follow_redirects=follow) as response:
+            _check(uri, response)
+            yield response
+
+    def _writable(self, uri: str) -> str:
+        if uri.endswith("/") or not authority_and_path(uri)[1]:
+            raise UserError(f"'{masked(uri)}' is a folder: expected the name of a file", uri=masked(uri))
+        return uri
+
+
+def _check(uri: str, response: httpx.Response) -> None:
+    if response.is_success or response.is_redirect:
+        return
+    try:
+        remote = httpx.Response(200, content=response.read()).json()["RemoteException"]
+        kind, reason = str(remote["exception"]), str(remote["message"]).partition("\n")[0][:300]
+    except (ValueError, KeyError, TypeError):
+        kind, reason = "", response.reason_phrase
+    message = f"'{masked(uri)}' was answered with HTTP {response.status_code} {kind}: {reason}"
+    if kind == "FileNotFoundException" or (response.status_code == httpx.codes.NOT_FOUND and not kind):
+        raise NotFoundError(f"no file '{masked(uri)}'", uri=masked(uri))
+    if kind in _REFUSED or (
+        response.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN) and kind not in ("StandbyException", "RetriableException")
+    ):
+        raise DataError(f"{message}: check user, token and rights", uri=masked(uri))
+    raise RemoteError(message, uri=masked(uri))
+
+
+def _entry(uri: str, status: Mapping[str, Any]) -> FileEntry:
+    return FileEntry(uri, int(status["length"]), int(status["modificationTime"]))
+
+
+@contextmanager
+def _translated(uri: str) -> Iterator[None]:
+    try:
+        yield
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise RemoteError(f"'{masked(uri)}': the file system cannot be reached: {reason_of(error)}", uri=masked(uri)) from None

@@ -1,0 +1,83 @@
+"""Writing files of this machine whole or not at all: to a name beside, synced, renamed; within limits of size and time."""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from pinotpy.errors import DataError, RemoteError
+from pinotpy.fs.file_system import UNFINISHED, TransferLimits
+from pinotpy.fs.uris import masked
+
+COPY_BYTES = 1 << 20
+
+
+@contextmanager
+def whole_file(target: Path) -> Iterator[BinaryIO]:
+    """A new file that appears as `target` when the block ends well, with its bytes on disk; else nothing is left of it.
+
+    Raises OSError.
+    """
+    unfinished = target.with_name(f"{UNFINISHED}{uuid.uuid4().hex}")
+    try:
+        with unfinished.open("xb") as writer:
+            yield writer
+            writer.flush()
+            os.fsync(writer.fileno())
+        os.replace(unfinished, target)
+        sync_folder(target.parent)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def copy_whole(reader: BinaryIO, target: Path) -> int:
+    """Copy the rest of a local stream; returns its bytes."""
+    return write_whole(iter(lambda: reader.read(COPY_BYTES), b""), target, TransferLimits(), str(target))
+
+
+def fetch_whole(chunks: Iterator[bytes], target: Path, limits: TransferLimits, uri: str, expected_bytes: int | None = None) -> int:
+    """`write_whole` of chunks that raise no OSError of their own: one is the disk's here, and a DataError that says so."""
+    try:
+        return write_whole(chunks, target, limits, uri, expected_bytes)
+    except OSError as error:
+        raise DataError(f"'{masked(uri)}' cannot be written to this machine's disk: {(error.strerror or str(error)).lower()}", uri=masked(uri)) from error
+
+
+def write_whole(chunks: Iterator[bytes], target: Path, limits: TransferLimits, uri: str, expected_bytes: int | None = None) -> int:
+    """Write what comes from `uri`; returns its bytes.
+
+    Raises OSError; DataError over the limit of bytes; RemoteError over the limit of time, or if other than the expected bytes came.
+    """
+    deadline_s = None if limits.timeout_s is None else time.monotonic() + limits.timeout_s
+    check_size(expected_bytes or 0, limits, uri)
+    size_bytes = 0
+    with whole_file(target) as writer:
+        for chunk in chunks:
+            size_bytes += len(chunk)
+            check_size(size_bytes, limits, uri)
+            if deadline_s is not None and time.monotonic() > deadline_s:
+                raise RemoteError(f"'{masked(uri)}' took longer than {limits.timeout_s:g} s, {size_bytes} bytes had come", uri=masked(uri))
+            writer.write(chunk)
+        if expected_bytes is not None and size_bytes != expected_bytes:
+            raise RemoteError(f"'{masked(uri)}' broke off or was replaced meanwhile: expected {expected_bytes} bytes, found {size_bytes}", uri=masked(uri))
+    return size_bytes
+
+
+def check_size(size_bytes: int, limits: TransferLimits, uri: str) -> None:
+    """Raise DataError for a file over the limit."""
+    if limits.bytes_max is not None and size_bytes > limits.bytes_max:
+        raise DataError(f"'{masked(uri)}' is longer than the {limits.bytes_max} bytes that are allowed", uri=masked(uri))
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames within the folder last."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,216 @@
+"""One unit of work, from its input to its report. Processes here and Spark's executors call `build_unit` alike."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+
+import pyarrow as pa
+
+from pinotpy.errors import DataError, DecodeError, InvalidConfigError, PinotError, UserError
+from pinotpy.fs.file_systems import file_system_for
+from pinotpy.fs.uris import LOCAL_SCHEMES, file_name, join, local_path, masked, scheme_of
+from pinotpy.ingest.held_rows import hold_rows
+from pinotpy.ingest.jobs.context import JobContext
+from pinotpy.ingest.jobs.dealt_rows import DealtFile, deal_rows
+from pinotpy.ingest.jobs.input_files import InputEntry
+from pinotpy.ingest.jobs.plan import Unit, UnitKind
+from pinotpy.ingest.jobs.report import SAMPLES_MAX, FileReport, RejectSample, SegmentReport, UnitReport, failed_unit
+from pinotpy.ingest.jobs.segment_output import write_segment
+from pinotpy.ingest.ledger import RowLedger
+from pinotpy.ingest.pipeline import read_rows
+from pinotpy.ingest.readers.spec import FileFormat, InputFile
+from pinotpy.ingest.reject_file import RejectFile
+
+_log = logging.getLogger(__name__)
+
+UnitProgress = Callable[[int], None]
+"""(bytes of the unit's input that are read)."""
+
+
+@dataclass(slots=True)
+class _State:
+    """Where the unit's rejected rows went, if there are any; whether its input is still read."""
+
+    reject_uri: str | None = None
+    reads: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a unit works and how."""
+
+    work_dir: Path
+    threads: int | None
+    progress: UnitProgress
+    state: _State
+
+
+def build_unit(context: JobContext, unit: Unit, work_dir: Path, *, threads: int | None = None, progress: UnitProgress = lambda bytes_done: None) -> UnitReport:
+    """Do one unit. Nothing is raised but what ends processes: what went wrong stands in the report.
+
+    Args:
+        work_dir: folder of the job on this machine; the unit makes one of its own in it and removes it, DEAL units leave
+            `dealt/<unit_id>` there.
+        threads: that build and compress a segment, default: the cores, at most 4. The bytes are the same with any number.
+    """
+    started = time.perf_counter()
+    own = work_dir / f"unit-{unit.unit_id}"
+    shutil.rmtree(own, ignore_errors=True)
+    own.mkdir(parents=True)
+    ledger = RowLedger(masked(unit.inputs[0].uri)) if unit.inputs else None
+    state = _State()
+    try:
+        place = _Place(own, threads, progress, state)
+        report = _read_unit(context, unit, place, ledger) if unit.kind in (UnitKind.FILE, UnitKind.DEAL) else _group_unit(context, unit, place)
+    except Exception as error:  # the top of a unit
+        if not isinstance(error, PinotError | OSError):
+            _log.exception("unit failed unit=%d", unit.unit_id)
+        else:
+            _log.warning("unit failed unit=%d cause=%s", unit.unit_id, error)
+        report = failed_unit(unit.unit_id, error, _unread_files(unit, ledger, str(error)), is_input_fault=_is_input_fault(error, state))
+    finally:
+        shutil.rmtree(own, ignore_errors=True)
+    took_ms = round((time.perf_counter() - started) * 1000)
+    return replace(report, reject_file_uri=state.reject_uri, took_ms=took_ms)
+
+
+def _is_input_fault(error: Exception, state: _State) -> bool:
+    """Whether the file is to blame, and not the job, the output or this machine."""
+    if isinstance(error, DecodeError):
+        return True
+    return state.reads and isinstance(error, DataError | UserError) and not isinstance(error, InvalidConfigError)
+
+
+def dealt_folder(work_dir: Path, unit_id: int) -> Path:
+    """Where a DEAL unit leaves its rows."""
+    return work_dir / "dealt" / str(unit_id)
+
+
+def _read_unit(context: JobContext, unit: Unit, place: _Place, ledger: RowLedger | None) -> UnitReport:
+    """A file's rows become a segment, or are dealt to groups."""
+    assert ledger is not None
+    (entry,) = unit.inputs
+    segments: list[SegmentReport] = []
+    with _kept_rejects(context, entry, place, ledger), _local_input(context, entry, place) as file:
+        rows = read_rows(
+            file,
+            FileFormat(entry.file_format),
+            context.pipeline,
+            ledger,
+            reader_config=context.spec.record_reader_spec.configs,
+            progress=lambda done, total: place.progress(done),
+        )
+        if unit.kind is UnitKind.DEAL:
+            folder = dealt_folder(place.work_dir.parent, unit.unit_id)
+            deal_rows(rows, context.groups, context.schema, folder, context.spec.pinotpy.memory_bytes_max)
+        else:
+            batches = hold_rows(rows, context.dictionary_columns)
+            place.state.reads = False
+            if batches:
+                segments.append(_segment(context, unit, batches, place))
+    if ledger.num_rows_indexed == 0 and context.spec.fail_on_empty_segment:
+        raise DataError(f"'{masked(entry.uri)}' has no row to index, and failOnEmptySegment is true", file=masked(entry.uri))
+    return UnitReport(unit.unit_id, (_file_report(entry, ledger),), tuple(segments))
+
+
+def _group_unit(context: JobContext, unit: Unit, place: _Place) -> UnitReport:
+    """Rows of one group become a segment."""
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        for row_slice in unit.slices:
+            with DealtFile(Path(row_slice.path)) as dealt:
+                yield from dealt.rows(row_slice.group, row_slice.first, row_slice.count)
+
+    segment = _segment(context, unit, hold_rows(rows(), context.dictionary_columns), place)
+    return UnitReport(unit.unit_id, (), (segment,))
+
+
+def _segment(context: JobContext, unit: Unit, batches: list[pa.RecordBatch], place: _Place) -> SegmentReport:
+    return write_segment(
+        context,
+        batches,
+        sequence_id=unit.sequence_id,
+        work_dir=place.work_dir,
+        input_uris=[entry.uri for entry in unit.inputs],
+        folder=unit.folder,
+        identity=unit.identity,
+        modified_ms=unit.modified_ms,
+        threads=place.threads,
+        puts=unit.kind is not UnitKind.TRIAL,
+    )
+
+
+class _NamedInput(InputFile):
+    """A local copy that messages call by the name of what it is a copy of."""
+
+    def __init__(self, path: Path, name: str) -> None:
+        super().__init__(path)
+        self._name = name
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+
+@contextmanager
+def _local_input(context: JobContext, entry: InputEntry, place: _Place) -> Iterator[InputFile]:
+    """The input as a file of this machine; what lies elsewhere is copied first, whole, and the copy removed."""
+    if scheme_of(entry.uri) in LOCAL_SCHEMES:
+        yield InputFile(local_path(entry.uri))
+        return
+    copy = place.work_dir / f"input{''.join(PurePosixPath(file_name(entry.uri)).suffixes[-2:])}"
+    file_system_for(entry.uri, context.file_systems).fetch(entry.uri, copy)
+    try:
+        yield _NamedInput(copy, masked(entry.uri))
+    finally:
+        copy.unlink(missing_ok=True)
+
+
+@contextmanager
+def _kept_rejects(context: JobContext, entry: InputEntry, place: _Place, ledger: RowLedger) -> Iterator[None]:
+    """Rejected rows go to `<rejectFileURI>/<path of the input>.rejects.jsonl`, also if the unit fails; without any, none is left there."""
+    if context.spec.pinotpy.reject_file_uri is None:
+        yield
+        return
+    local = place.work_dir / "rejects.jsonl"
+    uri = join(context.spec.pinotpy.reject_file_uri, *f"{entry.below}.rejects.jsonl".split("/"))
+    files = file_system_for(uri, context.file_systems)
+    try:
+        with RejectFile(local) as ledger.sink:
+            yield
+    finally:
+        if ledger.num_rows_rejected:
+            files.put(uri, local)
+            place.state.reject_uri = uri
+        else:
+            files.delete(uri)  # of an earlier run
+
+
+def _file_report(entry: InputEntry, ledger: RowLedger, error: str | None = None) -> FileReport:
+    samples = tuple(RejectSample(reject.row, reject.column, reject.cause) for reject in ledger.rejects[:SAMPLES_MAX])
+    if error is not None:
+        # Its rows are in no segment: they are not counted, the samples stay.
+        return FileReport(masked(entry.uri), entry.size_bytes, reject_samples=samples, error=error)
+    return FileReport(
+        uri=masked(entry.uri),
+        size_bytes=entry.size_bytes,
+        num_rows_read=ledger.num_rows_read,
+        num_rows_indexed=ledger.num_rows_indexed,
+        num_rows_rejected=ledger.num_rows_rejected,
+        num_rows_filtered=ledger.num_rows_filtered,
+        num_rows_added=ledger.num_rows_added,
+        rejects_by_column=dict(sorted(ledger.rejects_by_column.items())),
+        reject_samples=samples,
+    )
+
+
+def _unread_files(unit: Unit, ledger: RowLedger | None, error: str) -> tuple[FileReport, ...]:
+    if unit.kind not in (UnitKind.FILE, UnitKind.DEAL) or ledger is None:
+        return ()
+    return (_file_report(unit.inputs[0], ledger, error),)

@@ -1,0 +1,96 @@
+"""The input files of a job: listed through the file door, chosen by patterns, each with its format."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Final
+
+from pinotpy.errors import NotFoundError, UserError
+from pinotpy.fs.file_systems import file_system_for
+from pinotpy.fs.settings import FileSystemSettings
+from pinotpy.fs.uris import file_name, masked
+from pinotpy.ingest.jobs.file_patterns import file_pattern
+from pinotpy.ingest.jobs.spec import IngestionJobSpec
+from pinotpy.ingest.readers.catalog import format_from_text, format_of
+from pinotpy.ingest.readers.spec import FileFormat
+from pinotpy.ingest.segment_names import path_of
+
+# What Hadoop, Spark and file systems leave beside data: `_SUCCESS`, `_temporary/…`, `.part-0.crc`.
+_HIDDEN: Final = (".", "_")
+
+
+@dataclass(frozen=True, slots=True)
+class InputEntry:
+    """One input file. `below`: its path below the input's folder; `folder` of it, '' for files of the folder itself: where its
+    segment goes below the output, and within which files are numbered."""
+
+    uri: str
+    below: str
+    file_format: str
+    size_bytes: int
+    modified_ms: int
+    folder: str = ""
+
+
+def find_inputs(spec: IngestionJobSpec, settings: FileSystemSettings) -> list[InputEntry]:
+    """The files that the job reads, by URI ascending.
+
+    Names that begin with '.' or '_', and what lies in such folders, are no data. Without includeFileNamePattern the files are
+    those whose name tells a known format, or, with dataFormat, all of them.
+
+    Raises:
+        NotFoundError: there is none.
+        UserError: a pattern is none, or a file that it takes has no format that is known.
+    """
+    assert spec.input_dir_uri is not None
+    root, given = spec.input_dir_uri, reader_format(spec)
+    include = file_pattern(spec.include_file_name_pattern, "includeFileNamePattern") if spec.include_file_name_pattern else None
+    exclude = file_pattern(spec.exclude_file_name_pattern, "excludeFileNamePattern") if spec.exclude_file_name_pattern else None
+    found: list[InputEntry] = []
+    num_seen = 0
+    for entry in file_system_for(root, settings).list(root):
+        path = path_of(entry.uri)
+        below = _below(path, path_of(root), file_name(entry.uri))
+        if any(part.startswith(_HIDDEN) for part in below.split("/")) or (not spec.search_recursively and "/" in below):
+            continue
+        num_seen += 1
+        if (include is not None and not include(path, below)) or (exclude is not None and exclude(path, below)):
+            continue
+        file_format = given or format_of(PurePosixPath(below))  # type: ignore[arg-type]
+        if file_format is not None:
+            found.append(InputEntry(entry.uri, below, str(file_format), entry.size_bytes, entry.modified_ms, below.rpartition("/")[0]))
+        elif include is not None:
+            raise UserError(f"'{masked(entry.uri)}': the name tells no format; say it by recordReaderSpec.dataFormat, one of {', '.join(FileFormat)}")
+    if not found:
+        wanted = f"that '{spec.include_file_name_pattern}' takes" if include is not None else f"of format {given}" if given else "whose name tells a format"
+        raise NotFoundError(f"no input file {wanted} in '{masked(root)}': {num_seen} files are there", uri=masked(root))
+    return found
+
+
+def reader_format(spec: IngestionJobSpec) -> FileFormat | None:
+    """The format that recordReaderSpec names, by dataFormat or by the name of Pinot's reader class; None = by each file's name."""
+    reader = spec.record_reader_spec
+    if reader.data_format is not None:
+        return format_from_text(reader.data_format)
+    if reader.class_name is None:
+        return None
+    name = reader.class_name.rpartition(".")[2].lower()
+    found = next((each for each in FileFormat if name.startswith(each.value)), None)
+    if found is None:
+        raise UserError(
+            f"recordReaderSpec.className '{reader.class_name[:200]}' reads no format known here, expected dataFormat as one of {', '.join(FileFormat)}"
+        )
+    return found
+
+
+def total_bytes(entries: Sequence[InputEntry]) -> int:
+    """Bytes of all files whose storage tells them."""
+    return sum(max(entry.size_bytes, 0) for entry in entries)
+
+
+def _below(path: str, root: str, name: str) -> str:
+    """The path below the root; the file's name where the root is the file."""
+    prefix = root.rstrip("/") + "/"
+    return path[len(prefix) :] if path.startswith(prefix) else name

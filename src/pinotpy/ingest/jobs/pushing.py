@@ -1,0 +1,51 @@
+"""The push of a job: the archives that it built, or those that lie at its output."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pinotpy.errors import NotFoundError, PinotError
+from pinotpy.fs.file_systems import file_system_for
+from pinotpy.fs.uris import masked
+from pinotpy.ingest.jobs.context import file_system_settings
+from pinotpy.ingest.jobs.file_patterns import file_pattern
+from pinotpy.ingest.jobs.report import JobReport
+from pinotpy.ingest.jobs.segment_output import ARCHIVE_ENDING
+from pinotpy.ingest.jobs.spec import IngestionJobSpec
+from pinotpy.ingest.segment_names import path_of
+
+
+def push_archives(spec: IngestionJobSpec, report: JobReport) -> JobReport:
+    """The report of a job with that of its push; what was not pushed is an error of the job.
+
+    A job that builds pushes what it built, one that only pushes what lies at outputDirURI.
+    """
+    from pinotpy.ingest.push.job import push_segments
+
+    uris = [segment.uri for segment in report.segments] if spec.job_type.creates else find_archives(spec)
+    settings = file_system_settings(spec)
+    try:
+        pushed = push_segments(spec, uris, file_systems=settings)
+    except PinotError as error:
+        if not spec.job_type.creates:
+            raise
+        # What was built stays, and the report says so.
+        return replace(report, error=f"built, not pushed: {error.message}")
+    report = replace(report, push=pushed.to_json(), error="; ".join(["not everything was pushed", *pushed.causes()]) if pushed.has_failed else None)
+    if report.error is None and spec.clean_up_output_dir:
+        for uri in uris:
+            file_system_for(uri, settings).delete(uri)
+    return report
+
+
+def find_archives(spec: IngestionJobSpec) -> list[str]:
+    """The archives at outputDirURI, by URI ascending, those that pushFileNamePattern takes. Raises NotFoundError if there is none."""
+    root = spec.output_dir_uri or ""
+    pattern = spec.push_job_spec.push_file_name_pattern
+    takes = file_pattern(pattern, "pushJobSpec.pushFileNamePattern") if pattern else None
+    prefix = path_of(root).rstrip("/") + "/"
+    entries = [entry.uri for entry in file_system_for(root, file_system_settings(spec)).list(root) if entry.uri.endswith(ARCHIVE_ENDING)]
+    found = [uri for uri in entries if takes is None or takes(path_of(uri), path_of(uri).removeprefix(prefix))]
+    if not found:
+        raise NotFoundError(f"no segment archive (….tar.gz) in '{masked(root)}'{f' that {pattern!r} takes' if pattern else ''}", uri=masked(root))
+    return found

@@ -1,0 +1,182 @@
+"""What a job did: every input file, every row, every segment, as frozen values that travel as JSON.
+
+    JobReport ── UnitReport* ── FileReport*      rows read + added = indexed + rejected + filtered
+                     │      └── SegmentReport*   name, place, rows, sizes, crc, times
+                     └ error: what ended the unit, None if it was built
+
+Units come from other processes and machines: `to_json_dict` and `from_json_dict` are all that they send.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+from pinotpy.errors import PinotError
+
+# Rejected rows that a report keeps of a file; all of them go to the reject file where one is asked for.
+SAMPLES_MAX: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class RejectSample:
+    """One row that was left out; `row` counts from 1 in its file, `column` is '' where the row as a whole is wrong."""
+
+    row: int
+    column: str
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class FileReport:
+    """What became of the rows of one input file: read + added (by unnesting) = indexed + rejected + filtered.
+
+    `error`: why it could not be read to its end; its rows are then in no segment.
+    """
+
+    uri: str
+    size_bytes: int = 0
+    num_rows_read: int = 0
+    num_rows_indexed: int = 0
+    num_rows_rejected: int = 0
+    num_rows_filtered: int = 0
+    num_rows_added: int = 0
+    rejects_by_column: Mapping[str, int] = field(default_factory=dict)
+    reject_samples: tuple[RejectSample, ...] = ()
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentReport:
+    """One segment: its archive's URI, its rows, bytes of its files and of its archive, its CRC, its time range (ms since the epoch)."""
+
+    segment_name: str
+    uri: str
+    num_docs: int
+    size_bytes: int
+    archive_size_bytes: int
+    crc: int
+    input_uris: tuple[str, ...] = ()
+    start_ms: int | None = None
+    end_ms: int | None = None
+    partitions: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    build_ms: int = 0
+    directory: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UnitReport:
+    """One unit of work. `error` says why it was not built, `code` is Pinot's number of it, `is_input_fault` whether its input is to blame."""
+
+    unit_id: int
+    files: tuple[FileReport, ...] = ()
+    segments: tuple[SegmentReport, ...] = ()
+    reject_file_uri: str | None = None
+    took_ms: int = 0
+    error: str | None = None
+    code: int | None = None
+    is_input_fault: bool = False
+
+    def to_json_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json_dict(cls, plain: Mapping[str, Any]) -> UnitReport:
+        files = tuple(FileReport(**{**each, "reject_samples": tuple(RejectSample(**sample) for sample in each["reject_samples"])}) for each in plain["files"])
+        segments = tuple(
+            SegmentReport(
+                **{
+                    **each,
+                    "input_uris": tuple(each["input_uris"]),
+                    "partitions": {name: tuple(ids) for name, ids in each["partitions"].items()},
+                }
+            )
+            for each in plain["segments"]
+        )
+        return cls(**{**plain, "files": files, "segments": segments})
+
+
+@dataclass(frozen=True, slots=True)
+class JobReport:
+    """The whole job. `push` is the push's own report as JSON, None where nothing was pushed."""
+
+    job_type: str
+    table_name: str
+    output_dir_uri: str
+    units: tuple[UnitReport, ...] = ()
+    push: Mapping[str, Any] | None = None
+    took_ms: int = 0
+    error: str | None = None
+
+    @property
+    def segments(self) -> tuple[SegmentReport, ...]:
+        return tuple(segment for unit in self.units for segment in unit.segments)
+
+    @property
+    def files(self) -> tuple[FileReport, ...]:
+        return tuple(file for unit in self.units for file in unit.files)
+
+    @property
+    def num_failures(self) -> int:
+        """Units that were not built, and files that were left out of built ones."""
+        return sum(unit.error is not None for unit in self.units) + sum(
+            file.error is not None for unit in self.units if unit.error is None for file in unit.files
+        )
+
+    def total(self, name: str) -> int:
+        """The sum of a count over all files, such as `num_rows_read`."""
+        return sum(getattr(file, name) for file in self.files)
+
+    def to_json_dict(self) -> dict[str, Any]:
+        """The report as people and programs read it: camelCase, totals first."""
+        return {
+            "jobType": self.job_type,
+            "tableName": self.table_name,
+            "outputDirURI": self.output_dir_uri,
+            "numFiles": len(self.files),
+            "numRowsRead": self.total("num_rows_read"),
+            "numRowsIndexed": self.total("num_rows_indexed"),
+            "numRowsRejected": self.total("num_rows_rejected"),
+            "numRowsFiltered": self.total("num_rows_filtered"),
+            "numSegments": len(self.segments),
+            "numDocs": sum(segment.num_docs for segment in self.segments),
+            "segmentBytes": sum(segment.size_bytes for segment in self.segments),
+            "archiveBytes": sum(segment.archive_size_bytes for segment in self.segments),
+            "numFailures": self.num_failures,
+            "tookMs": self.took_ms,
+            "error": self.error,
+            "segments": [_camel(asdict(segment)) for segment in self.segments],
+            "files": [_camel(asdict(file)) for file in self.files],
+            "errors": [{"unitId": unit.unit_id, "error": unit.error, "code": unit.code} for unit in self.units if unit.error is not None],
+            "rejectFileURIs": [unit.reject_file_uri for unit in self.units if unit.reject_file_uri is not None],
+            "push": dict(self.push) if self.push is not None else None,
+        }
+
+
+def failed_unit(unit_id: int, error: Exception, files: tuple[FileReport, ...] = (), *, is_input_fault: bool = False, took_ms: int = 0) -> UnitReport:
+    """The report of a unit that ended with an error."""
+    if isinstance(error, PinotError):
+        return UnitReport(unit_id, files, error=error.message, code=error.code, took_ms=took_ms, is_input_fault=is_input_fault)
+    if isinstance(error, OSError):
+        where = f" '{error.filename}'" if error.filename else ""
+        return UnitReport(unit_id, files, error=f"{(error.strerror or str(error)).lower()}{where}", took_ms=took_ms, code=450)
+    return UnitReport(unit_id, files, error=f"internal error: {type(error).__name__}: {str(error)[:500]}", took_ms=took_ms, code=450)
+
+
+# Names of columns are keys of these: they stay as they are.
+_BY_COLUMN: Final = ("rejects_by_column", "partitions")
+
+
+def _camel(value: Any) -> Any:
+    match value:
+        case dict():
+            return {_camel_name(name): item if name in _BY_COLUMN else _camel(item) for name, item in value.items()}
+        case list() | tuple():
+            return [_camel(item) for item in value]
+    return value
+
+
+def _camel_name(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join("URI" if part == "uri" else "URIs" if part == "uris" else part.capitalize() for part in rest)

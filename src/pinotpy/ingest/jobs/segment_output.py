@@ -1,0 +1,165 @@
+"""Rows of one segment → its archive at the job's output: sorted, named, built, packed, put there whole or not at all.
+
+Equal rows give equal names and equal bytes, on any machine and with any number of threads: rows have a total order, and the
+segment is dated by its input. So a job that runs again finds its archives there, and knows them.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import BinaryIO
+
+import pyarrow as pa
+
+from pinotpy.errors import AlreadyExistsError, DataError, UserError
+from pinotpy.fs.file_system import FileSystem
+from pinotpy.fs.file_systems import file_system_for
+from pinotpy.fs.settings import FileSystemSettings
+from pinotpy.fs.uris import LOCAL_SCHEMES, join, local_path, masked, scheme_of
+from pinotpy.ingest.batch import segment_facts
+from pinotpy.ingest.jobs.context import JobContext
+from pinotpy.ingest.jobs.report import SegmentReport
+from pinotpy.ingest.row_order import sort_rows
+from pinotpy.segment.archive import pack_segment, read_archive_metadata
+from pinotpy.segment.builder import build_segment
+from pinotpy.segment.metadata import SegmentMetadata
+
+_log = logging.getLogger(__name__)
+ARCHIVE_ENDING = ".tar.gz"
+_COMPARE_BYTES = 1 << 20
+
+
+def write_segment(
+    context: JobContext,
+    batches: list[pa.RecordBatch],
+    *,
+    sequence_id: int,
+    work_dir: Path,
+    input_uris: Sequence[str] = (),
+    folder: str = "",
+    identity: str = "",
+    modified_ms: int = 0,
+    threads: int | None = None,
+    puts: bool = True,
+) -> SegmentReport:
+    """Build one segment and put its archive to `<outputDirURI>/<folder>/<segment>.tar.gz`.
+
+    Args:
+        batches: rows in storage form, in the order of input file and position; the list is emptied, for the memory.
+        sequence_id: the segment's number in names.
+        work_dir: a folder of this unit alone, on this machine; what is made in it is removed.
+        input_uris: of the files that the rows come from; one for names after input files.
+        identity: what the segment is made of, for names with a UUID.
+        modified_ms: when the newest input was written; the segment's creation time.
+        puts: False: build and measure only.
+
+    Raises:
+        AlreadyExistsError: another segment has that name at the output, and overwriteOutput is false. One with the same rows is no fault.
+        DecodeError: times outside 1971..2071. UserError: a name that no segment can have. Else as of `build_segment` and the output's file system.
+    """
+    started = time.perf_counter()
+    where = input_uris[0] if len(input_uris) == 1 else f"{len(input_uris)} files"
+    facts = segment_facts(context.schema, context.table_config, batches, sequence_id, where)
+    facts = replace(facts, input_uri=input_uris[0] if len(input_uris) == 1 else None, identity=identity)
+    name = context.names(facts)
+    if context.sort_columns:
+        batches = sort_rows(batches, context.schema, context.sort_columns)
+    directory, archive = work_dir / name, work_dir / f"{name}{ARCHIVE_ENDING}"
+    try:
+        metadata = build_segment(context.schema, context.table_config, batches, work_dir, name, creation_time_ms=max(modified_ms, 0), threads=threads)
+        batches.clear()
+        folder_bytes = sum(file.stat().st_size for file in directory.iterdir())
+        uri, size_bytes, kept = "", 0, None
+        if puts:
+            pack_segment(directory, archive, threads=threads)
+            size_bytes = archive.stat().st_size
+            uri = join(context.spec.output_dir_uri or "", *(part for part in folder.split("/") if part), archive.name)
+            put_archive(uri, archive, metadata.crc, context.file_systems, overwrite=context.spec.overwrite_output)
+            kept = _keep_folder(directory, uri) if context.spec.pinotpy.keep_folders else None
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+        archive.unlink(missing_ok=True)
+    _log.info("segment written segment=%s docs=%d uri=%s", name, metadata.num_docs, masked(uri))
+    return SegmentReport(
+        segment_name=name,
+        uri=uri,
+        num_docs=metadata.num_docs,
+        size_bytes=folder_bytes,
+        archive_size_bytes=size_bytes,
+        crc=metadata.crc,
+        input_uris=tuple(input_uris),
+        start_ms=facts.start_ms,
+        end_ms=facts.end_ms,
+        partitions=_partitions(metadata),
+        build_ms=round((time.perf_counter() - started) * 1000),
+        directory=kept,
+    )
+
+
+def put_archive(uri: str, archive: Path, crc: int, file_systems: FileSystemSettings, *, overwrite: bool) -> bool:
+    """Put a segment's archive where nobody sees a part of it; whether it was put.
+
+    What is there with the same bytes stays as it is. What is there with the same CRC has the same rows and another date, of a copy
+    of the input: it is replaced.
+
+    Raises:
+        AlreadyExistsError: something else is there, and `overwrite` is false.
+    """
+    files = file_system_for(uri, file_systems)
+    if files.exists(uri):
+        if files.stat(uri).size_bytes in (-1, archive.stat().st_size):
+            with files.open(uri) as there, archive.open("rb") as here:
+                if _equal(there, here):
+                    return False
+        if not overwrite and _crc_of(uri, files) != crc:
+            raise AlreadyExistsError(f"'{masked(uri)}' exists with other content; remove it, or set overwriteOutput to true", uri=masked(uri))
+    files.put(uri, archive)
+    return True
+
+
+def _crc_of(uri: str, files: FileSystem) -> int | None:
+    """The CRC of the segment in an archive, None if it is none."""
+    try:
+        with files.open(uri) as stream:
+            return read_archive_metadata(stream)[0].crc
+    except (DataError, UserError):
+        return None
+
+
+def _equal(one: BinaryIO, other: BinaryIO) -> bool:
+    while True:
+        left, right = one.read(_COMPARE_BYTES), other.read(_COMPARE_BYTES)
+        while left and len(left) < len(right):  # streams of some storages give less than they are asked for
+            more = one.read(len(right) - len(left))
+            if not more:
+                break
+            left += more
+        if left != right:
+            return False
+        if not left:
+            return True
+
+
+def _keep_folder(directory: Path, uri: str) -> str | None:
+    """The segment's folder beside its archive, swapped in by two renames; None where the output is not of this machine."""
+    if scheme_of(uri) not in LOCAL_SCHEMES:
+        return None
+    target = local_path(uri).parent / directory.name
+    fresh, old = target.with_name(f".unfinished-{directory.name}"), target.with_name(f".unfinished-old-{directory.name}")
+    for leftover in (fresh, old):
+        shutil.rmtree(leftover, ignore_errors=True)
+    shutil.copytree(directory, fresh)
+    if target.exists():
+        target.rename(old)
+    fresh.rename(target)
+    shutil.rmtree(old, ignore_errors=True)
+    return str(target)
+
+
+def _partitions(metadata: SegmentMetadata) -> dict[str, tuple[int, ...]]:
+    return {column.name: column.partition.partitions for column in metadata.columns if column.partition is not None}

@@ -1,0 +1,90 @@
+"""The folder of a job on this machine: what is not finished lies there, and nowhere else.
+
+Its name is made of the output's URI, so that the job that runs again after a kill finds what was left, and removes it. It is locked
+while a job lives: two jobs into one output would write over each other. The lock goes with the process, however it ends.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pinotpy.errors import OutOfCapacityError, UserError
+from pinotpy.fs.file_system import UNFINISHED
+from pinotpy.fs.uris import LOCAL_SCHEMES, local_path, masked, scheme_of
+from pinotpy.ingest.jobs.spec import IngestionJobSpec
+
+
+@contextmanager
+def work_folder(spec: IngestionJobSpec) -> Iterator[Path]:
+    """An empty folder for the job, removed at the end; half-written files that a killed job left at a local output go, too.
+
+    Raises:
+        OutOfCapacityError: another job of this machine builds into the same output now.
+        UserError: the folder cannot be made.
+    """
+    output = spec.output_dir_uri or ""
+    identity = str(local_path(output).resolve()) if scheme_of(output) in LOCAL_SCHEMES else output.rstrip("/")
+    parent = Path(spec.pinotpy.working_dir or tempfile.gettempdir())
+    # Of this user alone: the name can be guessed.
+    folder = parent / f"pinotpy-job-{os.getuid()}-{hashlib.sha256(identity.encode()).hexdigest()[:16]}"
+    lock = _locked(folder, output)
+    try:
+        _empty(folder)
+        drop_unfinished(output)
+        yield folder
+    finally:
+        _empty(folder)
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(lock)
+
+
+def _locked(folder: Path, output: str) -> int:
+    """The descriptor of the folder's lock, held."""
+    file = folder / "lock"
+    while True:
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            if folder.is_symlink() or folder.stat().st_uid != os.getuid():
+                raise UserError(f"'{folder}' is not a folder of this user: name another one by pinotpy.workingDir")
+            lock = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise UserError(
+                f"the working folder '{folder}' cannot be made: {(error.strerror or str(error)).lower()}; name another one by pinotpy.workingDir"
+            ) from error
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(lock)
+            raise OutOfCapacityError(f"another job builds into '{masked(output)}' now: wait for its end, or name another outputDirURI") from error
+        # The job before may have removed the file between our open and our lock: then the lock is on nothing.
+        if file.exists() and os.fstat(lock).st_ino == file.stat().st_ino:
+            return lock
+        os.close(lock)
+
+
+def _empty(folder: Path) -> None:
+    for entry in folder.iterdir():
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry, ignore_errors=True)
+        elif entry.name != "lock":
+            entry.unlink(missing_ok=True)
+
+
+def drop_unfinished(output: str) -> None:
+    """What a killed job was writing at a local output. Other storages keep no half files under their names."""
+    if scheme_of(output) not in LOCAL_SCHEMES:
+        return
+    for directory, folders, names in os.walk(local_path(output)):
+        for name in [name for name in folders if name.startswith(UNFINISHED)]:
+            folders.remove(name)
+            shutil.rmtree(Path(directory, name), ignore_errors=True)
+        for name in names:
+            if name.startswith(UNFINISHED):
+                Path(directory, name).unlink(missing_ok=True)

@@ -1,0 +1,38 @@
+"""Arrow's lists and maps taken apart and put together."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+
+class MapEntries(NamedTuple):
+    """How many entries each map has, and the keys and values of all of them."""
+
+    lengths: NDArray[np.int64]
+    keys: pa.Array
+    items: pa.Array
+
+
+def map_entries(maps: pa.Array) -> MapEntries:
+    """Of a map array; a null has none, or some that nobody sees. (Arrow's cast of maps to lists fails for maps of maps of nulls.)"""
+    offsets: NDArray[np.int64] = np.asarray(maps.offsets).astype(np.int64)
+    begin, count = int(offsets[0]), int(offsets[-1] - offsets[0])
+    return MapEntries(np.diff(offsets), maps.keys.slice(begin, count), maps.items.slice(begin, count))
+
+
+def lists_of_lengths(lengths: NDArray[np.int64], items: pa.Array, nulls: pa.Array | None = None) -> pa.Array:
+    """Lists of so many items each, one behind the other; `nulls` (BOOLEAN): which of them are null."""
+    offsets = np.zeros(len(lengths) + 1, np.int32)
+    np.cumsum(lengths, out=offsets[1:])
+    return pa.ListArray.from_arrays(pa.array(offsets), items, mask=nulls)
+
+
+def with_items(lists: pa.Array, items: pa.Array) -> pa.Array:
+    """The lists with other items in place of theirs (those that `flatten` gives)."""
+    lengths = np.asarray(pc.fill_null(pc.list_value_length(lists), 0)).astype(np.int64)
+    return lists_of_lengths(lengths, items, lists.is_null() if lists.null_count else None)

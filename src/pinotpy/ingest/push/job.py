@@ -1,0 +1,116 @@
+"""Pushes of ingestion jobs: the settings of a push from a job spec, and `push_segments`, which jobs and Spark call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from pinotpy.client.http_calls import Access
+from pinotpy.clock import Clock
+from pinotpy.errors import UserError
+from pinotpy.fs.settings import FileSystemSettings
+from pinotpy.ingest.jobs.spec import ConsistentPush, IngestionJobSpec, PushMode
+from pinotpy.ingest.push.push import push
+from pinotpy.ingest.push.report import PushReport
+from pinotpy.ingest.push.sending import Progress
+from pinotpy.ingest.push.settings import PushKind, PushSettings, ReplaceScope
+from pinotpy.ingest.push.sources import read_sources
+from pinotpy.ingest.time_buckets import Bucket
+from pinotpy.names import TableType, split_table_name
+
+_KINDS = {PushMode.TAR: PushKind.TAR, PushMode.URI: PushKind.URI, PushMode.METADATA: PushKind.METADATA}
+
+
+def push_segments(
+    spec: IngestionJobSpec,
+    segments: Sequence[str],
+    *,
+    access: Access | None = None,
+    file_systems: FileSystemSettings | None = None,
+    replaces: ReplaceScope | None = None,
+    clock: Clock | None = None,
+    progress: Progress = lambda segment: None,
+) -> PushReport:
+    """Push a job's segments to its clusters.
+
+    Args:
+        segments: URIs of archives.
+        access: instead of the job's own token and TLS.
+        file_systems: instead of the job's pinotFSSpecs.
+        replaces: what they replace at once, instead of what the job's consistentPush says.
+
+    Raises:
+        as `push.push`.
+    """
+    files = file_systems or file_systems_of(spec)
+    settings = settings_of(spec)
+    if replaces is None:
+        replaces = _scope_of(spec, segments, files)
+    return push(replace(settings, replace=replaces), segments, access=access or access_of(spec), file_systems=files, clock=clock, progress=progress)
+
+
+def settings_of(spec: IngestionJobSpec) -> PushSettings:
+    """The settings of a job's push."""
+    mode = spec.job_type.push_mode
+    if mode is None:
+        raise UserError(f"a job of type {spec.job_type} pushes nothing")
+    table, table_type = split_table_name(spec.table_spec.table_name)
+    job = spec.push_job_spec
+    return PushSettings(
+        table=table,
+        table_type=table_type or TableType.OFFLINE,
+        controllers=tuple(cluster.controller_uri for cluster in spec.pinot_cluster_specs),
+        kind=_KINDS[mode],
+        attempts_max=job.push_attempts,
+        retry_wait_ms=job.push_retry_interval_millis,
+        parallelism=job.push_parallelism,
+        upload_timeout_s=spec.pinotpy.push_timeout_ms / 1000,
+        uri_prefix=job.segment_uri_prefix or "",
+        uri_suffix=job.segment_uri_suffix or "",
+        copy_to_deep_store=job.copy_to_deep_store_for_metadata_push,
+        asks_table=spec.pinotpy.consistent_push is None,
+    )
+
+
+def access_of(spec: IngestionJobSpec) -> Access:
+    """The job's token and TLS. Raises UserError for a key with a password."""
+    tls = spec.tls_spec
+    if tls is None:
+        return Access(auth=spec.auth_token)
+    if tls.key_store_password is not None:
+        raise UserError("tlsSpec.keyStorePassword: keys are read from PEM files without password here; protect the file by its rights instead")
+    return Access(auth=spec.auth_token, ca=tls.trust_store_path, certificate=tls.key_store_path)
+
+
+def file_systems_of(spec: IngestionJobSpec) -> FileSystemSettings:
+    """The job's file systems. Class names are Pinot's and not used: the scheme decides."""
+    return FileSystemSettings.from_specs([{"scheme": each.scheme, "configs": dict(each.configs)} for each in spec.pinot_fs_specs])
+
+
+def _scope_of(spec: IngestionJobSpec, segments: Sequence[str], files: FileSystemSettings) -> ReplaceScope | None:
+    """What the job's consistentPush replaces: nothing, the table, or the times that the pushed segments have."""
+    match spec.pinotpy.consistent_push:
+        case ConsistentPush.TABLE:
+            return ReplaceScope()
+        case ConsistentPush.TIME_RANGE:
+            sources = read_sources(segments, files, parallelism=spec.push_job_spec.push_parallelism)
+            ranges = [source.metadata.time_range for source in sources]
+            known = [each for each in ranges if each is not None]
+            if not known or len(known) != len(ranges):
+                raise UserError("consistentPush TIME_RANGE needs segments with a time column: the table's timeColumnName")
+            start_ms, end_ms = min(each.start_ms for each in known), max(each.end_ms for each in known)
+            bucket = spec.pinotpy.time_bucket
+            # Segments of whole buckets replace whole buckets, also where their first or last rows are missing.
+            return ReplaceScope(start_ms, end_ms + 1) if bucket is None else ReplaceScope(_bucket_start(bucket, start_ms), _bucket_end(bucket, end_ms))
+    return None
+
+
+def _bucket_start(bucket: Bucket, time_ms: int) -> int:
+    return int(np.datetime64(time_ms, "ms").astype(f"datetime64[{bucket.value}]").astype("datetime64[ms]").astype(np.int64))
+
+
+def _bucket_end(bucket: Bucket, time_ms: int) -> int:
+    following = np.datetime64(time_ms, "ms").astype(f"datetime64[{bucket.value}]") + np.timedelta64(1, bucket.value)
+    return int(following.astype("datetime64[ms]").astype(np.int64))

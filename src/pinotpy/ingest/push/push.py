@@ -1,0 +1,165 @@
+"""A push from its first look at the archives to its report: `push` is the place to start reading.
+
+What is there with the same CRC is not sent again, so a push that broke off is taken up by making it once more.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pinotpy.client.http_calls import Access
+from pinotpy.clock import Clock, SystemClock
+from pinotpy.errors import NotFoundError, PinotError, UserError
+from pinotpy.fs.settings import FileSystemSettings
+from pinotpy.ingest.push.clusters import Cluster, find_clusters
+from pinotpy.ingest.push.replacing import is_complete, live_segments, plan_replacement, start_or_resume
+from pinotpy.ingest.push.report import ClusterPush, Outcome, PushedSegment, PushReport, Replacement
+from pinotpy.ingest.push.sending import Progress, reported, retry_wait_s, send_all
+from pinotpy.ingest.push.settings import ONLINE_TIMEOUT_S, PushSettings, ReplaceScope
+from pinotpy.ingest.push.sources import SegmentSource, read_sources
+from pinotpy.names import table_name_with_type
+
+log = logging.getLogger(__name__)
+
+
+def push(
+    settings: PushSettings,
+    segments: Sequence[str],
+    *,
+    access: Access | None = None,
+    file_systems: FileSystemSettings | None = None,
+    clock: Clock | None = None,
+    progress: Progress = lambda segment: None,
+) -> PushReport:
+    """Push segments to every cluster behind the settings' controllers.
+
+    Args:
+        segments: URIs of archives, or of segment folders of this machine.
+        access: credentials and trust for the controllers.
+        file_systems: how the storages of the URIs are reached.
+        progress: called with each segment that is done, from any thread.
+
+    Raises:
+        UserError and its kin: nothing can be pushed (no segment, no such table, no right); nothing was sent.
+        NotFoundError, RemoteError: a segment is not there, or its storage cannot be reached.
+        What fails later is in the report, also controllers that cannot be reached.
+    """
+    clock = clock or SystemClock()
+    if not segments:
+        raise UserError("there is no segment to push")
+    sources = read_sources(segments, file_systems, parallelism=settings.parallelism)
+    waits_s = (retry_wait_s(settings, attempt) for attempt in range(1, settings.attempts_max))
+    never = threading.Event()
+    clusters, silent = find_clusters(settings.controllers, access, waits_s, lambda wait_s: clock.wait(never, wait_s))
+    try:
+        # Every table is looked at before the first byte is sent anywhere.
+        asked = [_as_table_says(cluster, settings) for cluster in clusters]
+        done = [_push_to(cluster, sources, own, file_systems, clock, progress) for cluster, own in zip(clusters, asked, strict=True)]
+    finally:
+        for cluster in clusters:
+            cluster.close()
+    lost = [ClusterPush((one.url,), tuple(reported(source, Outcome.FAILED, cause=one.cause) for source in sources), 0.0, cause=one.cause) for one in silent]
+    return PushReport(table_name_with_type(settings.table, settings.table_type), settings.kind, (*done, *lost))
+
+
+def _as_table_says(cluster: Cluster, settings: PushSettings) -> PushSettings:
+    """The settings for one cluster. Raises NotFoundError if it has no such table: said once, not by the refusal of every segment."""
+    halves = cluster.ask(lambda client: client.table(settings.table))
+    config = halves.get(settings.table_type.value)
+    if config is None:
+        name = table_name_with_type(settings.table, settings.table_type)
+        raise NotFoundError(f"no table '{name}' at {cluster.urls[0]}: create it first, or name another one", table=name)
+    if settings.replace is not None or not settings.asks_table:
+        return settings
+    batch = (config.get("ingestionConfig") or {}).get("batchIngestionConfig") or {}
+    return replace(settings, replace=ReplaceScope()) if batch.get("consistentDataPush") is True else settings
+
+
+def _push_to(
+    cluster: Cluster, sources: Sequence[SegmentSource], settings: PushSettings, file_systems: FileSystemSettings | None, clock: Clock, progress: Progress
+) -> ClusterPush:
+    began_ns = clock.monotonic_ns()
+    segments: list[PushedSegment] = []
+    replacement: Replacement | None = None
+    cause = ""
+    try:
+        if settings.replace is None:
+            segments = _send_missing(cluster, sources, settings, file_systems, clock, progress)
+            if settings.online_timeout_s is not None:
+                _wait_online(cluster, settings, [segment.name for segment in segments if segment.outcome is not Outcome.FAILED], settings.online_timeout_s)
+        else:
+            segments, replacement = _replace(cluster, sources, settings, file_systems, clock, progress)
+    except PinotError as error:
+        log.warning("push failed controllers=%s table=%s cause=%s", ",".join(cluster.urls), settings.table, error.message)
+        cause = error.message
+        segments = segments or [reported(source, Outcome.FAILED, cause=error.message) for source in sources]
+    return ClusterPush(cluster.urls, tuple(segments), (clock.monotonic_ns() - began_ns) / 1e9, replacement, cause)
+
+
+def _send_missing(
+    cluster: Cluster, sources: Sequence[SegmentSource], settings: PushSettings, file_systems: FileSystemSettings | None, clock: Clock, progress: Progress
+) -> list[PushedSegment]:
+    """Send what is not there with the same CRC; one report each, in the order of `sources`."""
+    records = {} if settings.sends_again else cluster.ask(lambda client: client.segment_records(settings.table, table_type=settings.table_type.value))
+    is_there = {source.name: int(records.get(source.name, {}).get("segment.crc", -1)) == source.metadata.crc for source in sources}
+    present = {source.name: reported(source, Outcome.PRESENT) for source in sources if is_there[source.name]}
+    for segment in present.values():
+        progress(segment)
+    sent = send_all(cluster, [source for source in sources if not is_there[source.name]], settings, file_systems, clock, progress)
+    by_name = present | {segment.name: segment for segment in sent}
+    return [by_name[source.name] for source in sources]
+
+
+def _replace(
+    cluster: Cluster, sources: Sequence[SegmentSource], settings: PushSettings, file_systems: FileSystemSettings | None, clock: Clock, progress: Progress
+) -> tuple[list[PushedSegment], Replacement | None]:
+    """Push, and swap in at once. What fails is reverted, and then raised or in the reports."""
+    assert settings.replace is not None
+    live = cluster.ask(lambda client: live_segments(client, settings))
+    plan = plan_replacement(settings.replace, sources, live)
+    if not plan.segments_from and not plan.segments_to:
+        return [reported(source, Outcome.PRESENT) for source in sources], None
+    entry_id = cluster.ask(lambda client: start_or_resume(client, settings, plan))
+    try:
+        segments = _send_missing(cluster, sources, settings, file_systems, clock, progress)
+        is_whole = all(segment.outcome is not Outcome.FAILED for segment in segments)
+        if is_whole:
+            _wait_online(cluster, settings, plan.segments_to, settings.online_timeout_s or ONLINE_TIMEOUT_S)
+    except BaseException:
+        _revert(cluster, settings, entry_id)
+        raise
+    if is_whole:
+        _end(cluster, settings, entry_id)
+    else:
+        _revert(cluster, settings, entry_id)
+    return segments, Replacement(entry_id, plan.segments_from, plan.segments_to, is_whole)
+
+
+def _end(cluster: Cluster, settings: PushSettings, entry_id: str) -> None:
+    """Swap. If the answer says no, or never comes, what the lineage says counts."""
+    table_type, timeout_s = settings.table_type.value, settings.online_timeout_s or ONLINE_TIMEOUT_S
+    try:
+        cluster.ask(lambda client: client.end_replace_segments(settings.table, entry_id, table_type=table_type, timeout_s=timeout_s))
+    except BaseException:
+        # If nobody can say, the entry stays as it is: the next push of the same segments goes on with it.
+        if cluster.ask(lambda client: is_complete(client, settings, entry_id)):
+            return
+        _revert(cluster, settings, entry_id)
+        raise
+
+
+def _revert(cluster: Cluster, settings: PushSettings, entry_id: str) -> None:
+    """Give a replacement up. If that fails, too, the new segments stay hidden, and the next push of the same segments goes on with the entry."""
+    try:
+        cluster.ask(lambda client: client.revert_replace_segments(settings.table, entry_id, table_type=settings.table_type.value, force_revert=True))
+        log.info("replacement reverted table=%s entry=%s", settings.table, entry_id)
+    except PinotError as error:
+        log.warning("replacement not reverted, its segments stay hidden table=%s entry=%s cause=%s", settings.table, entry_id, error.message)
+
+
+def _wait_online(cluster: Cluster, settings: PushSettings, names: Sequence[str], timeout_s: float) -> None:
+    table = table_name_with_type(settings.table, settings.table_type)
+    cluster.ask(lambda client: client.wait_until_online(table, segments=names, timeout_s=timeout_s))

@@ -1,0 +1,139 @@
+"""What a push did, segment by segment, and as JSON."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from pinotpy.ingest.push.settings import PushKind
+
+
+class Outcome(StrEnum):
+    """What became of a segment."""
+
+    PUSHED = "pushed"
+    PRESENT = "present"  # it was there with the same CRC
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class PushedSegment:
+    """One segment. `attempts`: 0 if it was not sent; `cause` says why it failed, "" otherwise."""
+
+    name: str
+    uri: str
+    crc: int
+    size_bytes: int
+    num_docs: int
+    outcome: Outcome
+    attempts: int = 0
+    seconds: float = 0.0
+    cause: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        shown = {
+            "segmentName": self.name,
+            "uri": self.uri,
+            "crc": str(self.crc),
+            "sizeInBytes": self.size_bytes,
+            "numDocs": self.num_docs,
+            "outcome": self.outcome.value,
+            "attempts": self.attempts,
+            "seconds": round(self.seconds, 3),
+        }
+        return shown | ({"cause": self.cause} if self.cause else {})
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """What replaced what: the entry of the segment lineage, the names on both sides, and whether it holds now."""
+
+    lineage_entry_id: str
+    segments_from: tuple[str, ...]
+    segments_to: tuple[str, ...]
+    is_complete: bool
+
+    def to_json(self) -> dict[str, Any]:
+        state = "COMPLETED" if self.is_complete else "REVERTED"
+        return {"segmentLineageEntryId": self.lineage_entry_id, "segmentsFrom": [*self.segments_from], "segmentsTo": [*self.segments_to], "state": state}
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterPush:
+    """The push to one cluster. `cause`: why it failed as a whole, "" otherwise."""
+
+    controllers: tuple[str, ...]
+    segments: tuple[PushedSegment, ...]
+    seconds: float
+    replacement: Replacement | None = None
+    cause: str = ""
+
+    @property
+    def has_failed(self) -> bool:
+        return bool(self.cause) or any(segment.outcome is Outcome.FAILED for segment in self.segments)
+
+    def count(self, outcome: Outcome) -> int:
+        return sum(segment.outcome is outcome for segment in self.segments)
+
+    @property
+    def bytes_pushed(self) -> int:
+        return sum(segment.size_bytes for segment in self.segments if segment.outcome is Outcome.PUSHED)
+
+    @property
+    def attempts(self) -> int:
+        return sum(segment.attempts for segment in self.segments)
+
+    def to_json(self) -> dict[str, Any]:
+        shown: dict[str, Any] = {
+            "controllers": [*self.controllers],
+            **{f"segments{outcome.value.capitalize()}": self.count(outcome) for outcome in Outcome},
+            "bytesPushed": self.bytes_pushed,
+            "attempts": self.attempts,
+            "seconds": round(self.seconds, 3),
+            "segments": [segment.to_json() for segment in self.segments],
+        }
+        if self.replacement is not None:
+            shown["replacement"] = self.replacement.to_json()
+        return shown | ({"cause": self.cause} if self.cause else {})
+
+
+@dataclass(frozen=True, slots=True)
+class PushReport:
+    """A push to all its clusters."""
+
+    table_name_with_type: str
+    kind: PushKind
+    clusters: tuple[ClusterPush, ...]
+
+    @property
+    def has_failed(self) -> bool:
+        return any(cluster.has_failed for cluster in self.clusters)
+
+    def count(self, outcome: Outcome) -> int:
+        return sum(cluster.count(outcome) for cluster in self.clusters)
+
+    @property
+    def bytes_pushed(self) -> int:
+        return sum(cluster.bytes_pushed for cluster in self.clusters)
+
+    @property
+    def seconds(self) -> float:
+        return sum(cluster.seconds for cluster in self.clusters)
+
+    def causes(self) -> list[str]:
+        """Why it failed, at most 20 lines."""
+        lines = []
+        for cluster in self.clusters:
+            if cluster.cause:
+                lines.append(f"{', '.join(cluster.controllers)}: {cluster.cause}")
+            lines += [f"{segment.name}: {segment.cause}" for segment in cluster.segments if segment.outcome is Outcome.FAILED]
+        return lines if len(lines) <= 20 else [*lines[:20], f"and {len(lines) - 20} more"]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "tableName": self.table_name_with_type,
+            "pushType": self.kind.value,
+            "state": "FAILED" if self.has_failed else "DONE",
+            "clusters": [cluster.to_json() for cluster in self.clusters],
+        }

@@ -1,0 +1,99 @@
+"""The segments that are to be pushed: archives on any file system, or segment folders on this machine.
+
+Only the metadata is read here (the first kilobytes of an archive): name, CRC and time range decide what has to be sent.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from pinotpy.errors import DataError, UserError
+from pinotpy.fs.file_systems import file_system_for
+from pinotpy.fs.settings import FileSystemSettings
+from pinotpy.fs.uris import LOCAL_SCHEMES, local_path, masked, scheme_of
+from pinotpy.segment import layout
+from pinotpy.segment.archive import pack_segment, read_archive_metadata
+from pinotpy.segment.directory import FileDirectory
+from pinotpy.segment.metadata import SegmentMetadata
+
+ARCHIVE_SUFFIX = ".tar.gz"
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentSource:
+    """One segment to push. `metadata_bytes`: its metadata file; `folder`: where it lies unpacked, None for an archive."""
+
+    uri: str
+    metadata: SegmentMetadata
+    metadata_bytes: bytes
+    size_bytes: int
+    folder: Path | None = None
+
+    @property
+    def name(self) -> str:
+        return self.metadata.segment_name
+
+    @contextmanager
+    def opened(self, file_systems: FileSystemSettings | None) -> Iterator[BinaryIO]:
+        """The archive, seekable; of a folder it is packed first."""
+        if self.folder is None:
+            with file_system_for(self.uri, file_systems).open(self.uri) as stream:
+                yield stream
+            return
+        with tempfile.TemporaryDirectory(prefix="push-") as scratch:
+            archive = pack_segment(self.folder, Path(scratch) / f"{self.name}{ARCHIVE_SUFFIX}")
+            with archive.open("rb") as stream:
+                yield stream
+
+
+def read_sources(uris: Sequence[str], file_systems: FileSystemSettings | None, *, parallelism: int) -> list[SegmentSource]:
+    """Look at every segment; in the order of `uris`.
+
+    Raises:
+        UserError: one is no segment (all that are none are named), or two have one name.
+        NotFoundError, RemoteError: it is not there, or its storage cannot be reached.
+    """
+    with ThreadPoolExecutor(max(1, min(parallelism, len(uris))), "push-look") as pool:
+        sources = list(pool.map(lambda uri: _source_or_fault(uri, file_systems), uris))
+    faults = [source for source in sources if isinstance(source, str)]
+    if faults:
+        more = f"; and {len(faults) - 10} more" if len(faults) > 10 else ""
+        raise UserError(f"{len(faults)} of {len(uris)} cannot be pushed: {'; '.join(faults[:10])}{more}")
+    found = [source for source in sources if isinstance(source, SegmentSource)]
+    by_name: dict[str, SegmentSource] = {}
+    for source in found:
+        if source.name in by_name:
+            raise UserError(f"'{masked(by_name[source.name].uri)}' and '{masked(source.uri)}' are both segment '{source.name}': push one of them")
+        by_name[source.name] = source
+    return found
+
+
+def find_archives(folder_uri: str, file_systems: FileSystemSettings | None = None) -> list[str]:
+    """URIs of the archives below a folder, ascending."""
+    return [entry.uri for entry in file_system_for(folder_uri, file_systems).list(folder_uri) if entry.uri.endswith(ARCHIVE_SUFFIX)]
+
+
+def _source_or_fault(uri: str, file_systems: FileSystemSettings | None) -> SegmentSource | str:
+    try:
+        return _read_source(uri, file_systems)
+    except DataError as error:
+        return f"'{masked(uri)}': {error.message}"
+
+
+def _read_source(uri: str, file_systems: FileSystemSettings | None) -> SegmentSource:
+    if scheme_of(uri) in LOCAL_SCHEMES and (folder := local_path(uri)).is_dir():
+        directory = FileDirectory(folder)
+        data = directory.read(layout.METADATA, size_max=layout.METADATA_MAX_BYTES)
+        metadata = SegmentMetadata.from_bytes(data, f"{folder}/{layout.METADATA}")
+        return SegmentSource(uri, metadata, data, len(data) + metadata.size_bytes, folder)
+    files = file_system_for(uri, file_systems)
+    size_bytes = files.stat(uri).size_bytes
+    with files.open(uri) as stream:
+        metadata, data = read_archive_metadata(stream)
+    return SegmentSource(uri, metadata, data, size_bytes)

@@ -1,0 +1,51 @@
+"""ORC: only the wanted columns are read, stripe by stripe. Unions are not: Arrow's reader refuses them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+from pyarrow import orc
+
+from pinotpy.errors import Fault, InvalidConfigError
+from pinotpy.ingest.readers.spec import BATCH_ROWS, InputBatch, InputFile, Progress, ReaderColumn, Reject, column_names, numbered
+from pinotpy.ingest.readers.valid_text import with_valid_text
+
+_DAMAGE: Final = (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowKeyError, OSError, MemoryError, UnicodeDecodeError)
+
+
+def read(file: InputFile, columns: Sequence[ReaderColumn], config: Mapping[str, Any], reject: Reject, progress: Progress) -> Iterator[InputBatch]:
+    """Read an ORC file; see `readers.spec.ReadFile`. A stripe is held at once (64 MiB as they are usually written)."""
+    if config:
+        raise InvalidConfigError(
+            "orc reader config is not valid:", tuple(Fault(f"$.{key}", "an unknown key", "no keys: ORC has no settings") for key in config)
+        )
+    with file.open_seekable() as stream:
+        try:
+            content = orc.ORCFile(stream)
+            names = column_names(file, content.schema.names)
+            num_stripes, num_rows = content.nstripes, content.nrows
+        except _DAMAGE as error:
+            raise file.broken(f"no ORC file: {_reason(error)}") from error
+        wanted = [column.name for column in columns if column.name in names]
+        row = 1
+        for stripe in range(num_stripes):
+            try:
+                # Without any wanted column the rows still count: Arrow needs a column to tell how many there are.
+                rows = content.read_stripe(stripe, columns=wanted or names[:1])
+            except _DAMAGE as error:
+                raise file.broken(f"damaged from about here on: {_reason(error)}", row=row) from error
+            chosen = rows.select(wanted)
+            for start in range(0, rows.num_rows, BATCH_ROWS):
+                part = chosen.slice(start, BATCH_ROWS)
+                count = min(BATCH_ROWS, rows.num_rows - start)
+                yield with_valid_text(InputBatch(part, numbered(row, count)), reject)
+                row += count
+            progress(max(1, file.size_bytes * (stripe + 1) // num_stripes), file.size_bytes)
+        if row - 1 != num_rows:
+            raise file.broken(f"{row - 1} rows in its stripes, its footer says {num_rows}", row=row)
+
+
+def _reason(error: BaseException) -> str:
+    return str(error).splitlines()[0][:300].lower() if str(error) else type(error).__name__

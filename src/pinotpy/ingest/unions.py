@@ -1,0 +1,86 @@
+"""Values of several types in one column (Avro unions) → one Arrow array."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pinotpy.data_types import DataType
+from pinotpy.ingest.casting import cast_values
+from pinotpy.ingest.list_arrays import with_items
+
+_BRANCHES_MAX: Final = 100
+
+Branches = Sequence[tuple[NDArray[np.bool_], pa.Array]]
+"""(rows that have this branch, its values in their order), one a branch; the others' rows are null."""
+
+
+def union_of(branches: Branches, num_rows: int) -> pa.Array:
+    """The values of all branches in their rows: one array where they have one type, else an Arrow union."""
+    filled = [(mask, array) for mask, array in branches if len(array)]
+    arrays = [array for _, array in filled]
+    if len({array.type for array in arrays}) <= 1 or len(arrays) > _BRANCHES_MAX:
+        return joined_union(filled, num_rows)
+    numbers = np.zeros(num_rows, np.int8)
+    offsets = np.zeros(num_rows, np.int32)
+    for number, (mask, array) in enumerate(filled, start=1):
+        numbers[mask] = number
+        offsets[mask] = np.arange(len(array), dtype=np.int32)
+    return pa.UnionArray.from_dense(pa.array(numbers), pa.array(offsets), [pa.nulls(1), *arrays])
+
+
+def branches_of(union: pa.Array) -> list[tuple[NDArray[np.bool_], pa.Array]]:
+    """What `union_of` was made of; also of a part of it."""
+    numbers, offsets = np.asarray(union.type_codes), union.offsets
+    masks = [numbers == number for number in range(1, union.type.num_fields)]
+    return [(mask, union.field(number).take(offsets.filter(pa.array(mask)))) for number, mask in enumerate(masks, start=1)]
+
+
+def without_union(array: pa.Array) -> pa.Array:
+    """Unions, also as items of lists, as `joined_union` makes of them."""
+    if pa.types.is_union(array.type):
+        return joined_union(branches_of(array), len(array))
+    if pa.types.is_list(array.type) and pa.types.is_union(array.type.value_type):
+        return with_items(array, without_union(array.flatten()))
+    return array
+
+
+def joined_union(branches: Branches, num_rows: int) -> pa.Array:
+    """The values of all branches in one array that is no union.
+
+    Whole numbers meet as 64 bits, numbers as doubles where all of them are exact, all else as text: nested values as JSON.
+    """
+    filled = [(mask, array) for mask, array in branches if len(array)]
+    if not filled:
+        return pa.nulls(num_rows)
+    joined = pa.concat_arrays(_of_one_type([array for _, array in filled]))
+    places = np.full(num_rows, -1, np.int64)
+    begin = 0
+    for mask, array in filled:
+        places[mask] = np.arange(begin, begin + len(array))
+        begin += len(array)
+    return joined.take(pa.array(places, mask=places < 0))
+
+
+def _of_one_type(arrays: list[pa.Array]) -> list[pa.Array]:
+    plain = [array.dictionary_decode() if pa.types.is_dictionary(array.type) else array for array in arrays]
+    types = [array.type for array in plain]
+    if len(set(types)) == 1:
+        return plain
+    if all(pa.types.is_integer(kind) for kind in types):
+        return [array.cast(pa.int64()) for array in plain]
+    if all(pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in types):
+        try:
+            return [array.cast(pa.float64()) for array in plain]
+        except pa.ArrowInvalid:
+            pass  # a LONG that no double holds
+    return [_texts(array) for array in plain]
+
+
+def _texts(array: pa.Array) -> pa.Array:
+    texts = cast_values(array, DataType.STRING, None).array
+    return texts.dictionary_decode() if pa.types.is_dictionary(texts.type) else texts

@@ -1,0 +1,108 @@
+"""The commands of Spark jobs: `pinotpy spark …` and the scripts for `spark-submit` do the same by these."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from enum import StrEnum
+from typing import Final
+
+from pinotpy.clock import SystemClock
+from pinotpy.errors import PinotError
+from pinotpy.fs.file_systems import file_system_for
+from pinotpy.fs.uris import file_name
+from pinotpy.ingest.jobs.context import open_context
+from pinotpy.ingest.jobs.properties_spec import read_properties_spec
+from pinotpy.ingest.jobs.report import JobReport
+from pinotpy.ingest.jobs.spec import IngestionJobSpec, read_job_spec
+from pinotpy.ingest.jobs.templates import default_values, parse_values
+from pinotpy.ingest.jobs.yaml_text import TEXT_BYTES_MAX
+from pinotpy.spark_jobs.build import build_segments
+from pinotpy.spark_jobs.push import push_on_spark
+from pinotpy.spark_jobs.session import SparkSettings, attempts_of, spark_session
+from pinotpy.spark_jobs.source_rows import reads_by_spark
+from pinotpy.spark_jobs.watching import ShowProgress, no_progress
+
+JOB_HELP: Final = "job spec (YAML or JSON), or job properties (.properties): a path or a URI"
+_LINES_MAX: Final = 60
+_SAMPLES_SHOWN: Final = 3
+_COUNTS: Final = (("num_rows_read", "rows read"), ("num_rows_indexed", "indexed"), ("num_rows_rejected", "rejected"), ("num_rows_filtered", "filtered"))
+
+
+class Step(StrEnum):
+    """What of a job is done."""
+
+    BUILD = "build-segments"
+    PUSH = "push-segments"
+    RUN = "run"
+
+
+def main_of_script(step: Step, arguments: Sequence[str] | None = None) -> None:
+    """A script for spark-submit: `spark-submit build_segments.py job.yaml [--values name=value …] [--json]`. Ends with SystemExit."""
+    parser = argparse.ArgumentParser(description=f"pinotpy: {step.value} of an ingestion job, on Spark")
+    parser.add_argument("job", help=JOB_HELP)
+    parser.add_argument("--values", action="append", default=[], metavar="NAME=VALUE", help="value of ${NAME} in the job; may be repeated")
+    parser.add_argument("--timeout-s", type=float, default=None, help="cancel the job after so many seconds")
+    parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    parsed = parser.parse_args(arguments)
+    try:
+        report = run_step(step, parsed.job, parsed.values, SparkSettings(timeout_s=parsed.timeout_s))
+    except PinotError as error:
+        print(f"pinotpy: {error.message}", file=sys.stderr)
+        sys.exit(1)
+    print(json.dumps(report.to_json_dict(), indent=2, ensure_ascii=False) if parsed.json else summary(report))
+    sys.exit(1 if report.error is not None or report.num_failures else 0)
+
+
+def run_step(step: Step, job: str, values: Sequence[str], settings: SparkSettings, show: ShowProgress = no_progress) -> JobReport:
+    """Do a step of a job on Spark.
+
+    Raises:
+        PinotError: nothing was done, or Spark failed; what went wrong in the job itself stands in the report.
+    """
+    started = time.perf_counter()
+    spec = read_spec(job, values)
+    report = JobReport(spec.job_type.value, spec.table_spec.table_name, spec.output_dir_uri or "")
+    builds = step is Step.BUILD or (step is Step.RUN and spec.job_type.creates)
+    pushes = step is Step.PUSH or (step is Step.RUN and spec.job_type.push_mode is not None)
+    # Before a JVM is started, what needs none is read and checked.
+    context = open_context(spec) if builds else None
+    settings = replace(settings, runs_spark_code=reads_by_spark(spec))
+    with spark_session(settings, f"pinotpy {step.value} {spec.table_spec.table_name}") as spark:
+        if context is not None:
+            report = build_segments(spark, context, attempts_of(spark), show)
+        if pushes and report.error is None:
+            report = push_on_spark(spark, spec, report, show)
+    return replace(report, took_ms=round((time.perf_counter() - started) * 1000))
+
+
+def read_spec(job: str, values: Sequence[str]) -> IngestionJobSpec:
+    """A job spec or job properties, from a path or a URI; told apart by the ending of the name."""
+    with file_system_for(job).open(job) as stream:
+        text = stream.read(TEXT_BYTES_MAX + 1)
+    given = default_values(SystemClock().now_ms())
+    given |= os.environ  # secrets come by it: a command line can be read by others
+    given |= parse_values(list(values))
+    if file_name(job).endswith(".properties"):
+        return read_properties_spec(text.decode("utf-8", "replace"), given)
+    return read_job_spec(text, given)
+
+
+def summary(report: JobReport) -> str:
+    """A report in a few lines."""
+    archive_bytes = sum(segment.archive_size_bytes for segment in report.segments)
+    lines = [f"  {unit.error}" for unit in report.units if unit.error is not None]
+    lines += [f"  {file.uri}: row {bad.row} {bad.column}: {bad.cause}" for file in report.files for bad in file.reject_samples[:_SAMPLES_SHOWN]]
+    more = [f"  … and {len(lines) - _LINES_MAX} more"] if len(lines) > _LINES_MAX else []
+    counts = ", ".join(f"{report.total(name):,} {word}" for name, word in _COUNTS)
+    lines = [f"{counts}; {len(report.segments):,} segments, {archive_bytes:,} bytes of archives, {report.took_ms / 1000:.1f} s", *lines[:_LINES_MAX], *more]
+    if report.push is not None:
+        lines.append(f"push {str(report.push['state']).lower()}")
+    if report.error is not None:
+        lines.append(f"error: {report.error}")
+    return "\n".join(lines)

@@ -1,0 +1,98 @@
+"""The push of a job's segments from Spark's executors.
+
+A push knows what is there already, so a task that Spark repeats sends nothing twice. What replaces a table or a range of times at
+once is one act, which the driver does.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import pyarrow as pa
+
+from pinotpy.fs.file_systems import file_system_for
+from pinotpy.ingest.jobs.context import file_system_settings
+from pinotpy.ingest.jobs.pushing import find_archives, push_archives
+from pinotpy.ingest.jobs.report import JobReport
+from pinotpy.ingest.jobs.spec import ConsistentPush, IngestionJobSpec, JobType
+from pinotpy.ingest.jobs.table_documents import read_table_documents
+from pinotpy.ingest.push.job import push_segments
+from pinotpy.spark_jobs.task import REPORTS_DDL, unit_numbers
+from pinotpy.spark_jobs.watching import ShowProgress, no_progress, watched
+
+_SUMMED: Final = ("segmentsPushed", "segmentsPresent", "segmentsFailed", "bytesPushed", "attempts")
+_REPORTS: Final = pa.schema([("report", pa.string())])
+
+
+def push_on_spark(spark: Any, spec: IngestionJobSpec, report: JobReport, show: ShowProgress = no_progress) -> JobReport:
+    """The report of a job with that of its push: of what it built, or, where it built nothing, of the archives at its output.
+
+    Raises:
+        PinotError: nothing was pushed, and nothing was built before.
+    """
+    uris = [segment.uri for segment in report.segments]
+    only_pushes = spec if spec.job_type.push_mode is not None else spec.model_copy(update={"job_type": JobType.SEGMENT_TAR_PUSH})
+    if not uris:
+        only_pushes = only_pushes.model_copy(update={"job_type": JobType(f"Segment{only_pushes.job_type.push_mode}Push")})
+        uris = find_archives(only_pushes)
+    if _replaces_at_once(only_pushes):
+        with watched(spark, "pushing segments", show):
+            return push_archives(only_pushes, report)
+    return _pushed_by_executors(spark, only_pushes, uris, report, show)
+
+
+def push_share(batches: Iterable[pa.RecordBatch], spec_json: Mapping[str, Any], shares: Sequence[Sequence[str]]) -> Iterator[pa.RecordBatch]:
+    """Numbers of shares of URIs → the reports of their pushes. Runs in executors."""
+    for number in unit_numbers(batches):
+        spec = IngestionJobSpec.from_json(spec_json)
+        pushed = push_segments(spec, shares[number], file_systems=file_system_settings(spec))
+        yield pa.RecordBatch.from_arrays([pa.array([json.dumps(pushed.to_json())], pa.string())], schema=_REPORTS)
+
+
+def merged(reports: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Reports of pushes to the same clusters as one; `seconds` of a cluster is that of its longest."""
+    clusters: list[dict[str, Any]] = []
+    for place, first in enumerate(reports[0]["clusters"]):
+        parts = [report["clusters"][place] for report in reports]
+        causes = list(dict.fromkeys(part["cause"] for part in parts if part.get("cause")))
+        clusters.append(
+            {
+                **first,
+                **{name: sum(part[name] for part in parts) for name in _SUMMED},
+                "seconds": max(part["seconds"] for part in parts),
+                "segments": sorted((segment for part in parts for segment in part["segments"]), key=lambda segment: str(segment["segmentName"])),
+                **({"cause": "; ".join(causes)} if causes else {}),
+            }
+        )
+    state = "FAILED" if any(report["state"] == "FAILED" for report in reports) else "DONE"
+    return {**reports[0], "state": state, "clusters": clusters}
+
+
+def _replaces_at_once(spec: IngestionJobSpec) -> bool:
+    if spec.pinotpy.consistent_push is not None:
+        return spec.pinotpy.consistent_push is not ConsistentPush.NONE
+    from_controller = spec.model_copy(update={"table_spec": spec.table_spec.model_copy(update={"table_config_uri": None})})
+    _, config = read_table_documents(from_controller, file_system_settings(spec))
+    batch = config.ingestion.batch_ingestion_config if config is not None and config.ingestion is not None else None
+    return batch is not None and batch.consistent_data_push
+
+
+def _pushed_by_executors(spark: Any, spec: IngestionJobSpec, uris: Sequence[str], report: JobReport, show: ShowProgress) -> JobReport:
+    """Each executor pushes a share; `pushParallelism` shares go at once."""
+    num_shares = max(1, min(spec.push_job_spec.push_parallelism, len(uris)))
+    alone = spec.pinotpy.model_copy(update={"consistent_push": ConsistentPush.NONE})
+    one_each = spec.push_job_spec.model_copy(update={"push_parallelism": 1})
+    spec_json = spec.model_copy(update={"pinotpy": alone, "push_job_spec": one_each}).to_json_dict()
+    shares = [list(uris[start::num_shares]) for start in range(num_shares)]
+    with watched(spark, "pushing segments", show):
+        rows = spark.range(0, num_shares, 1, num_shares).mapInArrow(lambda batches: push_share(batches, spec_json, shares), REPORTS_DDL).collect()
+    pushed = merged([json.loads(row["report"]) for row in rows])
+    causes = [str(part["cause"]) for cluster in pushed["clusters"] for part in (cluster, *cluster["segments"]) if part.get("cause")]
+    error = "; ".join(["not everything was pushed", *causes[:20]]) if pushed["state"] == "FAILED" else None
+    if error is None and spec.clean_up_output_dir:
+        for uri in uris:
+            file_system_for(uri, file_system_settings(spec)).delete(uri)
+    return replace(report, push=pushed, error=error)

@@ -1,0 +1,243 @@
+"""The one door to pyspark: a session that ends when its job does, also by a signal or a deadline.
+
+Run by `spark-submit` the session is the one that is there; else Spark's JVM is started here (`java`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import sys
+import tempfile
+import threading
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final
+
+from pinotpy.errors import ClusterError, PinotError, ResourceError, UserError
+from pinotpy.spark_jobs.java import SparkJava, start_spark_java
+
+# Four attempts of a task, as clusters have it; `local[2]` alone would have one.
+DEFAULT_MASTER: Final = "local[*,4]"
+_TERMINATED: Final = 128 + signal.SIGTERM
+_PYTHON_ERROR: Final = re.compile(r"^(?:pinotpy\.errors\.)(\w+): (.*)", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class SparkSettings:
+    """How Spark runs; without meaning under `spark-submit`, which has been told.
+
+    Attributes:
+        master: where executors are: local[N,attempts], spark://…, yarn, k8s://….
+        conf: Spark's own settings; they win over ours.
+        driver_memory: heap of the driver's JVM, which in local mode is the executors' as well.
+        working_dir: folder for Spark's working files; None: the system's folder for temporary files.
+        timeout_s: after that many seconds the job is cancelled; None: no limit.
+        log_file: what the JVM says; None: a temporary file, deleted if all goes well.
+        runs_spark_code: whether rows go through Spark's own code (tables, queries), which its JVM then compiles well.
+    """
+
+    master: str = DEFAULT_MASTER
+    conf: Mapping[str, str] = field(default_factory=dict)
+    driver_memory: str = "1g"
+    working_dir: Path | None = None
+    timeout_s: float | None = None
+    log_file: Path | None = None
+    runs_spark_code: bool = True
+
+
+@dataclass(slots=True)
+class Deadline:
+    """Whether the job was cancelled by its deadline."""
+
+    passed: bool = False
+
+
+@contextlib.contextmanager
+def spark_session(settings: SparkSettings, name: str) -> Iterator[Any]:
+    """A SparkSession for one job. SIGTERM ends the process with status 143 after Spark's own files are gone.
+
+    Raises:
+        ResourceError: the deadline passed.
+        ClusterError: Spark failed: what it said, in one line, and where its log is.
+    """
+    if settings.timeout_s is not None and settings.timeout_s <= 0:
+        raise UserError(f"the time limit of the job is {settings.timeout_s:g} s, expected more than 0")
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(_ended_by_sigterm())
+        submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+        spark = _submitted_session(name) if submitted else stack.enter_context(_own_session(settings, name))
+        deadline = stack.enter_context(_deadline(spark, settings.timeout_s))
+        _prepare(spark)
+        try:
+            yield spark
+        except PinotError:
+            raise
+        except Exception as error:
+            if deadline.passed:
+                raise ResourceError(f"the Spark job was cancelled: it did not end within {settings.timeout_s:g} s") from error
+            raise _translated(error) from error
+        finally:
+            if submitted:
+                spark.stop()
+
+
+def attempts_of(spark: Any) -> int:
+    """How often Spark tries a task: as its master says in local mode, else as its settings say."""
+    local = re.fullmatch(r"local(?:\[[^,\]]*(?:,\s*(\d+))?\])?", str(spark.sparkContext.master))
+    if local is not None:
+        return int(local[1] or 1)
+    return int(spark.sparkContext.getConf().get("spark.task.maxFailures", "4"))
+
+
+def _prepare(spark: Any) -> None:
+    """What every job of ours relies on."""
+    spark.conf.set("spark.sql.session.timeZone", "UTC")
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "65536")
+
+
+def _submitted_session(name: str) -> Any:
+    from pyspark.sql import SparkSession
+
+    return SparkSession.builder.appName(name).getOrCreate()
+
+
+@contextlib.contextmanager
+def _own_session(settings: SparkSettings, name: str) -> Iterator[Any]:
+    # Arrow alone goes through Spark here: what it says about versions of pandas is no concern of ours.
+    warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    with tempfile.TemporaryDirectory(prefix="pinotpy-spark-", dir=settings.working_dir, ignore_cleanup_errors=True) as folder:
+        log_file = settings.log_file or Path(tempfile.gettempdir(), f"{Path(folder).name}.log")
+        conf = {**_own_conf(settings.master, name, Path(folder)), **settings.conf}
+        java = start_spark_java(settings.master, conf, settings.driver_memory, log_file, compiles_well=settings.runs_spark_code)
+        spark = None
+        failed = True
+        try:
+            with _gateway_of(java, _python_of(settings)):
+                spark = SparkSession.builder.getOrCreate()
+            yield spark
+            spark.stop()
+            failed = False
+        except (Exception, KeyboardInterrupt) as error:
+            if isinstance(error, ClusterError):
+                error.message += f"; Spark's log: '{log_file}'"
+                error.args = (error.message,)
+            raise
+        finally:
+            # The end of its input stops Spark from within; asking it over a connection that a signal interrupted could hang.
+            _forget(SparkContext, SparkSession)
+            java.close()
+            if not failed and settings.log_file is None:
+                log_file.unlink(missing_ok=True)
+
+
+def _own_conf(master: str, name: str, folder: Path) -> dict[str, str]:
+    conf = {
+        "spark.app.name": name,
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "WARN",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.local.dir": str(folder),
+        # Parcels come compressed.
+        "spark.shuffle.compress": "false",
+        "spark.shuffle.spill.compress": "false",
+    }
+    cache = os.environ.get("PINOTPY_KERNEL_CACHE")
+    if cache:
+        conf["spark.executorEnv.PINOTPY_KERNEL_CACHE"] = cache
+    if master.startswith("local"):
+        conf |= {"spark.sql.shuffle.partitions": "16", "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    return conf
+
+
+def _python_of(settings: SparkSettings) -> str:
+    """The interpreter of the executors: of this machine ours, elsewhere as the settings or the environment say."""
+    if settings.master.startswith("local"):
+        return sys.executable
+    return settings.conf.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON") or "python3"
+
+
+@contextlib.contextmanager
+def _gateway_of(java: SparkJava, python: str) -> Iterator[None]:
+    """pyspark finds a running JVM, and the executors' interpreter, by variables of the environment."""
+    given = {"PYSPARK_GATEWAY_PORT": str(java.port), "PYSPARK_GATEWAY_SECRET": java.secret, "PYSPARK_PYTHON": python}
+    before = {name: os.environ.get(name) for name in given}
+    os.environ |= given
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _forget(context_class: Any, session_class: Any) -> None:
+    """pyspark remembers its JVM for the life of the process; the next job gets another one."""
+    active = context_class._active_spark_context
+    if active is not None:
+        with contextlib.suppress(Exception):
+            active._accumulatorServer.shutdown()
+    gateway = context_class._gateway
+    if gateway is not None:
+        with contextlib.suppress(Exception):
+            gateway.shutdown()
+    context_class._gateway = context_class._jvm = context_class._active_spark_context = None
+    session_class._instantiatedSession = session_class._activeSession = None
+
+
+@contextlib.contextmanager
+def _deadline(spark: Any, timeout_s: float | None) -> Iterator[Deadline]:
+    deadline = Deadline()
+
+    def cancel() -> None:
+        deadline.passed = True
+        spark.sparkContext.cancelAllJobs()
+
+    timer = threading.Timer(timeout_s, cancel) if timeout_s is not None else None
+    if timer is not None:
+        timer.daemon = True
+        timer.start()
+    try:
+        yield deadline
+    finally:
+        if timer is not None:
+            timer.cancel()
+
+
+@contextlib.contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """SIGTERM leaves by the way of all ends, so that nothing stays behind. Only the main thread gets signals."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        raise SystemExit(_TERMINATED)
+
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _translated(error: Exception) -> PinotError:
+    """Spark's failure in a sentence: what our code raised in an executor, else the cause that Spark names."""
+    text = str(error)
+    ours = _PYTHON_ERROR.search(text)
+    if ours is not None:
+        return ClusterError(f"a task failed in every attempt: {ours[2].split(chr(10) + chr(10), 1)[0].strip()[:1000]}")
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith(("at ", "File ", "Traceback"))]
+    told = next((line for line in lines if "failed" in line or "Exception" in line or "Error" in line), lines[0] if lines else type(error).__name__)
+    return ClusterError(f"Spark failed: {told[:500]}")

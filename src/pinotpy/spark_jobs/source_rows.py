@@ -1,0 +1,189 @@
+"""Rows of a table, of SQL text or of any reader of Spark's, as parcels.
+
+Such rows have no file and no position, and Spark may deliver them in any order. So their order is made of what they are: two hashes
+of all their columns, by which each row also gets its cell, the smallest part that a segment is cut at. A rerun over the same rows
+builds the same segments, whoever reads them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from pinotpy.config.schema import Schema
+from pinotpy.data_types import DataType
+from pinotpy.errors import DecodeError, PinotError, UserError
+from pinotpy.ingest.jobs.context import JobContext
+from pinotpy.ingest.jobs.dealt_rows import DealtFile, deal_rows
+from pinotpy.ingest.jobs.report import SAMPLES_MAX, FileReport, RejectSample, UnitReport, failed_unit
+from pinotpy.ingest.jobs.spec import IngestionJobSpec
+from pinotpy.ingest.ledger import RowLedger
+from pinotpy.ingest.pipeline import RowPipeline
+from pinotpy.ingest.readers.spec import InputBatch, numbered
+from pinotpy.ingest.row_groups import RowGroups
+from pinotpy.ingest.row_order import sort_rows
+from pinotpy.spark_jobs.parcels import PARCEL_ROWS, parcel_row, report_row
+from pinotpy.spark_jobs.task import SparkJob, task_cores, task_folder
+
+HASH_COLUMNS: Final = ("pinotpy_row_hash_1", "pinotpy_row_hash_2")
+# Segments are cut between cells: they may differ from the size that was asked for by as much as one.
+_CELLS_PER_SEGMENT: Final = 16
+_CELL_MARK: Final = "#"
+FORMAT_OPTION: Final = "format"
+
+
+def reads_by_spark(spec: IngestionJobSpec) -> bool:
+    """Whether Spark's readers are asked for, not ours."""
+    additions = spec.pinotpy
+    return bool(additions.source_table or additions.source_query or FORMAT_OPTION in additions.source_options)
+
+
+def source_name(spec: IngestionJobSpec) -> str:
+    """The input, as reports call it."""
+    additions = spec.pinotpy
+    if additions.source_table:
+        return f"table {additions.source_table}"
+    return f"query {additions.source_query[:200]}" if additions.source_query else str(spec.input_dir_uri)
+
+
+def source_frame(spark: Any, spec: IngestionJobSpec, pipeline: RowPipeline) -> Any:
+    """The wanted columns of the input, and two hashes of each row.
+
+    Raises UserError if the input has none of the columns, or one of them twice.
+    """
+    from pyspark.sql import functions as F
+
+    options = dict(spec.pinotpy.source_options)
+    file_format = options.pop(FORMAT_OPTION, None)
+    if spec.pinotpy.source_query:
+        frame = spark.sql(spec.pinotpy.source_query)
+    elif spec.pinotpy.source_table:
+        frame = spark.read.options(**options).table(spec.pinotpy.source_table)
+    else:
+        frame = spark.read.format(file_format).options(**options).load(spec.input_dir_uri)
+    wanted = {column.name for column in pipeline.reader_columns}
+    names = [name for name in frame.columns if name in wanted]
+    if not names:
+        raise UserError(
+            f"{source_name(spec)} has none of the columns of schema '{pipeline.schema.schema_name}': found {', '.join(frame.columns[:20]) or 'no column'}"
+        )
+    if len(set(names)) < len(names):
+        raise UserError(f"{source_name(spec)} has a column of the schema twice: {', '.join(sorted(names)[:20])}; give them different names (AS)")
+    columns = [F.col(f"`{name}`") for name in names]
+    # Maps have no hash in Spark; their JSON has.
+    hashed = [F.to_json(column) if "map<" in kind else column for column, (_, kind) in zip(columns, frame.select(*columns).dtypes, strict=True)]
+    return frame.select(*columns, F.xxhash64(*hashed).alias(HASH_COLUMNS[0]), F.xxhash64(F.lit("second"), *hashed).alias(HASH_COLUMNS[1]))
+
+
+def with_hash_columns(schema: Schema) -> Schema:
+    """The schema with the two columns that carry rows' hashes through the pipeline."""
+    document = schema.to_json_dict()
+    hashes = [{"name": name, "dataType": DataType.LONG.value} for name in HASH_COLUMNS]
+    return Schema.from_json({**document, "dimensionFieldSpecs": [*document.get("dimensionFieldSpecs", []), *hashes]})
+
+
+def num_cells_of(num_rows: int, rows_per_segment: int) -> int:
+    """Cells that the rows of each group are dealt to, so that segments can be cut between them."""
+    return max(1, -(-num_rows * _CELLS_PER_SEGMENT // rows_per_segment))
+
+
+def in_order_of_hashes(batches: list[pa.RecordBatch], schema: Schema) -> list[pa.RecordBatch]:
+    """Rows by their hashes ascending, and without them; the list is emptied."""
+    rows = sort_rows(batches, with_hash_columns(schema), HASH_COLUMNS)
+    return [batch.select(list(schema.field_specs)) for batch in rows]
+
+
+@dataclass(frozen=True, slots=True)
+class CellGroups:
+    """Groups of rows, each dealt to cells by the first hash: `split` as of RowGroups, with keys of `cell_key`."""
+
+    groups: RowGroups
+    num_cells: int
+
+    def split(self, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+        for group, rows in self.groups.split(batch):
+            cells = np.asarray(rows.column(HASH_COLUMNS[0])).astype(np.int64) % self.num_cells
+            order = np.argsort(cells, kind="stable")
+            arranged = rows.take(pa.array(order))
+            found, starts = np.unique(cells[order], return_index=True)
+            for cell, start, end in zip(found.tolist(), starts.tolist(), [*starts[1:].tolist(), len(cells)], strict=True):
+                yield f"{group}{_CELL_MARK}{cell}", arranged.slice(start, end - start)
+
+
+def deal_source(batches: Iterable[pa.RecordBatch], job: SparkJob, num_cells: int) -> Iterator[pa.RecordBatch]:
+    """Rows in input form with their hashes → parcels, and one report row. Runs in executors."""
+    task_cores()
+    context, (unit,) = job.context, job.units
+    schema = with_hash_columns(context.schema)
+    # The share of bad rows is one of all rows, of which this task sees some.
+    pipeline = RowPipeline(schema, context.table_config, reject_share_max=1.0)
+    ledger, error = RowLedger(unit.inputs[0].uri), None
+
+    def stored() -> Iterator[pa.RecordBatch]:
+        first_row = 1
+        for batch in batches:
+            yield pipeline.convert(InputBatch(batch, numbered(first_row, batch.num_rows)), ledger)
+            first_row += batch.num_rows
+
+    with task_folder() as folder:
+        dealt = folder / "dealt"
+        try:
+            num_rows = deal_rows(stored(), CellGroups(context.groups, num_cells), schema, dealt, context.spec.pinotpy.memory_bytes_max)
+        except PinotError as failed:
+            if failed.retriable:
+                raise
+            error, num_rows = failed, {}
+        if num_rows:
+            with DealtFile(dealt) as file:
+                for key, count in sorted(num_rows.items()):
+                    group, _, cell = key.rpartition(_CELL_MARK)
+                    for batch in file.rows(key, 0, count):
+                        for start in range(0, batch.num_rows, PARCEL_ROWS):
+                            yield parcel_row(group, int(cell), int(cell), batch.slice(start, PARCEL_ROWS))
+    report = failed_unit(0, error) if error is not None else UnitReport(0, (file_report(ledger),))
+    yield report_row(0, json.dumps(report.to_json_dict()).encode())
+
+
+def file_report(ledger: RowLedger) -> FileReport:
+    """What became of the rows that one task saw."""
+    return FileReport(
+        uri=ledger.file,
+        num_rows_read=ledger.num_rows_read,
+        num_rows_indexed=ledger.num_rows_indexed,
+        num_rows_rejected=ledger.num_rows_rejected,
+        num_rows_filtered=ledger.num_rows_filtered,
+        rejects_by_column=dict(ledger.rejects_by_column),
+        reject_samples=tuple(RejectSample(rejected.row, rejected.column, rejected.cause) for rejected in ledger.rejects[:SAMPLES_MAX]),
+    )
+
+
+def source_report(reports: Sequence[UnitReport], context: JobContext) -> UnitReport:
+    """The reports of all tasks as one. More bad rows than the job allows are an error, as they are of a file."""
+    failed = next((report for report in reports if report.error is not None), None)
+    files = [file for report in reports for file in report.files]
+    by_column: Counter[str] = Counter()
+    for file in files:
+        by_column.update(file.rejects_by_column)
+    whole = FileReport(
+        uri=files[0].uri if files else "",
+        num_rows_read=sum(file.num_rows_read for file in files),
+        num_rows_indexed=sum(file.num_rows_indexed for file in files),
+        num_rows_rejected=sum(file.num_rows_rejected for file in files),
+        num_rows_filtered=sum(file.num_rows_filtered for file in files),
+        rejects_by_column=dict(sorted(by_column.items())),
+        reject_samples=tuple(sample for file in files for sample in file.reject_samples)[:SAMPLES_MAX],
+    )
+    if failed is not None:
+        return UnitReport(0, (whole,), error=failed.error, code=failed.code)
+    allowed = context.pipeline.reject_share_max
+    if whole.num_rows_rejected > allowed * whole.num_rows_read:
+        causes = "; ".join(f"row {sample.row} column '{sample.column}': {sample.cause}" for sample in whole.reject_samples[:5])
+        error = f"'{whole.uri}': {whole.num_rows_rejected} of {whole.num_rows_read} rows are bad, allowed is a share of {allowed:g}: {causes}"
+        return UnitReport(0, (whole,), error=error, code=DecodeError.code)
+    return UnitReport(0, (whole,))

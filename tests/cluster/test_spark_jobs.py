@@ -1,0 +1,167 @@
+"""Proves jobs on Spark, on the bundled Java in one shared session: files, partitions, months, sizes and sort orders give the very
+archives that the job gives on one machine; tables and SQL text give DuckDB's rows, and the same bytes however Spark cuts its input;
+files with faults are told, and the good ones built where the spec says so.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+import pytest
+from job_data import COLUMNS, all_rows, archives, duckdb_rows, job, rows, segment_rows, sorted_rows, write_inputs
+from processes import spark_workers
+
+from pinotpy.ingest.jobs.context import open_context
+from pinotpy.ingest.jobs.report import JobReport
+from pinotpy.ingest.jobs.run import run_job
+from pinotpy.ingest.jobs.spec import IngestionJobSpec
+from pinotpy.segment.partition import partition_of
+from pinotpy.spark_jobs.build import build_segments
+from pinotpy.spark_jobs.session import SparkSettings, attempts_of, spark_session
+
+pytestmark = [pytest.mark.cluster]
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[Any]:
+    with spark_session(SparkSettings(master="local[2,4]"), "tests") as session:
+        yield session
+
+
+def build(spark: Any, spec: IngestionJobSpec) -> JobReport:
+    return build_segments(spark, open_context(spec), attempts_of(spark))
+
+
+# Files of two folders with the same times: their numbers run through all.
+GLOBAL_NUMBERS: dict[str, Any] = {"segmentCreationJobParallelism": 0, "segmentNameGeneratorSpec": {"configs": {"use.global.directory.sequence.id": "true"}}}
+REGROUPINGS: dict[str, dict[str, Any]] = {
+    "files": {},
+    "input order": {"keepInputOrder": True},
+    "rows": {"rowsPerSegment": 1_700},
+    "partitions": {"repartition": True},
+    "partitions and months, cut": {"repartition": True, "timeBucket": "MONTH", "rowsPerSegment": 500, "sortColumns": ["city", "price"]},
+    "bytes": {"bytesPerSegment": 60_000},
+}
+
+
+@pytest.mark.parametrize("name", REGROUPINGS)
+def test_spark_gives_the_archives_of_one_machine(spark: Any, tmp_path: Path, name: str) -> None:
+    write_inputs(tmp_path / "in")
+    changes = {**GLOBAL_NUMBERS, "pinotpy": REGROUPINGS[name]}
+    alone, report = run_job(job(tmp_path, "alone", **changes)), build(spark, job(tmp_path, "spark", **changes))
+    assert alone.error is None and report.error is None
+    assert archives(tmp_path / "spark") == archives(tmp_path / "alone")
+    assert all_rows(report, tmp_path / "scratch") == duckdb_rows(f"{tmp_path}/in/**/*.parquet")
+    told = [(segment.segment_name, segment.num_docs, segment.crc, segment.input_uris, segment.partitions) for segment in report.segments]
+    assert told == [(segment.segment_name, segment.num_docs, segment.crc, segment.input_uris, segment.partitions) for segment in alone.segments]
+    assert [(file.uri, file.num_rows_indexed) for file in report.files] == [(file.uri, file.num_rows_indexed) for file in alone.files]
+    if "repartition" in REGROUPINGS[name]:
+        for segment in report.segments:
+            cities = set(segment_rows(Path(segment.uri), tmp_path / "scratch")["city"].to_pylist())
+            (partition,) = {partition_of("Murmur", 4, "null" if city is None else city) for city in cities}
+            assert segment.partitions["city"] == (partition,)
+
+
+def test_a_killed_python_worker_is_replaced_and_nothing_is_lost_or_doubled(spark: Any, tmp_path: Path) -> None:
+    write_inputs(tmp_path / "in", num_files=12)
+    for out, changes in (("files", {}), ("regrouped", {"repartition": True, "rowsPerSegment": 900})):
+        expected = run_job(job(tmp_path, f"{out}-alone", **GLOBAL_NUMBERS, pinotpy=changes))
+        done, killed = threading.Event(), []
+
+        def kill(out: str = out, done: threading.Event = done, killed: list[int] = killed) -> None:
+            while not done.wait(0.01):
+                if any((tmp_path / out).rglob("*.tar.gz")):
+                    for worker in spark_workers(os.getpid()):
+                        os.kill(worker, signal.SIGKILL)
+                        killed.append(worker)
+                    return
+
+        killer = threading.Thread(target=kill)
+        killer.start()
+        report = build(spark, job(tmp_path, out, **GLOBAL_NUMBERS, pinotpy=changes))
+        done.set()
+        killer.join()
+        assert killed and report.error is None
+        assert archives(tmp_path / out) == archives(tmp_path / f"{out}-alone")
+        assert report.total("num_rows_indexed") == expected.total("num_rows_indexed")
+
+
+@pytest.mark.full
+def test_sql_text_gives_duckdbs_rows_and_the_same_bytes_however_spark_reads(spark: Any, tmp_path: Path) -> None:
+    write_inputs(tmp_path / "in")
+    spark.read.parquet(*[str(path) for path in (tmp_path / "in").rglob("*.parquet")]).createOrReplaceTempView("orders_source")
+    query = "SELECT customer, upper(city) AS city, price * 2 AS price, pieces, day FROM orders_source WHERE pieces > 2"
+    found = []
+    for out, num_parts, changes in (
+        ("a", 1, {}),
+        ("b", 7, {}),
+        ("c", 5, {"repartition": True, "rowsPerSegment": 1_000}),
+        ("d", 2, {"repartition": True, "rowsPerSegment": 1_000}),
+    ):
+        spark.sql(query).repartition(num_parts).createOrReplaceTempView("parts")
+        report = build(spark, job(tmp_path, out, inputDirURI=None, pinotpy={"sourceQuery": "SELECT * FROM parts", **changes}))
+        assert report.error is None
+        found.append((archives(tmp_path / out), all_rows(report, tmp_path / "scratch"), [segment.num_docs for segment in report.segments]))
+    with duckdb.connect() as connection:
+        expected = sorted_rows(connection.sql(query.replace("orders_source", f"read_parquet('{tmp_path}/in/**/*.parquet')")).to_arrow_table())
+    assert all(stored == expected for _, stored, _ in found)
+    assert found[0][0] == found[1][0] and found[2][0] == found[3][0]
+    assert len(found[2][2]) > 4 and max(found[2][2]) < 1_250
+
+
+def test_tables_of_the_catalog_and_readers_of_spark(spark: Any, tmp_path: Path) -> None:
+    table = rows(4_000, seed=1)
+    (tmp_path / "orc").mkdir()
+    spark.createDataFrame(table.to_pandas().astype({"city": object}).replace({float("nan"): None})).write.mode("overwrite").orc(
+        str(tmp_path / "orc" / "orders")
+    )
+    spark.read.orc(str(tmp_path / "orc" / "orders")).createOrReplaceTempView("catalogued")
+    of_table = build(spark, job(tmp_path, "table", inputDirURI=None, pinotpy={"sourceTable": "catalogued"}))
+    of_reader = build(spark, job(tmp_path, "reader", inputDirURI=str(tmp_path / "orc" / "orders"), pinotpy={"sourceOptions": {"format": "orc"}}))
+    expected = sorted_rows(table)
+    assert all_rows(of_table, tmp_path / "scratch") == expected == all_rows(of_reader, tmp_path / "scratch")
+    assert set(archives(tmp_path / "table")) == set(archives(tmp_path / "reader"))
+
+
+def write_faulty_inputs(folder: Path) -> None:
+    """Two good files, and a truncated Parquet file, a CSV file with ragged rows and one that is no UTF-8."""
+    folder.mkdir()
+    pq.write_table(rows(500, 1), folder / "good.parquet")
+    pacsv.write_csv(rows(400, 2), folder / "good.csv")
+    whole = folder / "good.parquet"
+    (folder / "truncated.parquet").write_bytes(whole.read_bytes()[:-200])
+    (folder / "ragged.csv").write_text("customer,city,price,pieces,day\n1,Bern,2.5,3,20454\n2,Ulm,1.0,3\n3,Ulm\n")
+    (folder / "latin.csv").write_bytes("customer,city,price,pieces,day\n1,Zürich,2.5,3,20454\n".encode("latin-1"))
+
+
+@pytest.mark.parametrize("changes", [{}, {"repartition": True}], ids=["files", "regrouped"])
+def test_files_with_faults_are_told_and_the_good_ones_built_where_the_spec_says_so(spark: Any, tmp_path: Path, changes: dict[str, Any]) -> None:
+    write_faulty_inputs(tmp_path / "in")
+    failed = build(spark, job(tmp_path, "failed", pinotpy=changes))
+    assert failed.error is not None and "onFileError SKIP" in failed.error
+    skipped = build(spark, job(tmp_path, "skipped", pinotpy={**changes, "onFileError": "SKIP"}))
+    assert skipped.error is None
+    assert {Path(file.uri).name for file in skipped.files if file.error is not None} == {"truncated.parquet", "ragged.csv", "latin.csv"}
+    assert skipped.num_failures == 3
+    assert all_rows(skipped, tmp_path / "scratch") == sorted_rows(pa.concat_tables([rows(500, 1), rows(400, 2)]).select(COLUMNS))
+    alone = run_job(job(tmp_path, "alone", pinotpy={**changes, "onFileError": "SKIP"}))
+    assert archives(tmp_path / "skipped") == archives(tmp_path / "alone")
+    assert [(file.uri, file.error) for file in skipped.files] == [(file.uri, file.error) for file in alone.files]
+
+
+def test_bad_rows_of_a_query_are_a_fault_or_left_out_by_share(spark: Any, tmp_path: Path) -> None:
+    query = "SELECT id AS customer, IF(id % 10 = 0, 'no number', '1') AS pieces, 'Ulm' AS city, 1.0D AS price, 20454 AS day FROM range(1000)"
+    failed = build(spark, job(tmp_path, "failed", inputDirURI=None, pinotpy={"sourceQuery": query}))
+    assert failed.error is not None and "100 of 1000 rows are bad" in failed.error and not failed.segments
+    report = build(spark, job(tmp_path, "shared", inputDirURI=None, pinotpy={"sourceQuery": query, "rejectShareMax": 0.2}))
+    assert report.error is None
+    assert (report.total("num_rows_read"), report.total("num_rows_indexed"), report.total("num_rows_rejected")) == (1000, 900, 100)

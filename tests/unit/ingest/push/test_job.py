@@ -1,0 +1,104 @@
+"""Proves what the keys of a job spec mean for its push."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from controller_harness import build_parts_segment
+
+from pinotpy.client.http_calls import Access
+from pinotpy.errors import UserError
+from pinotpy.ingest.jobs.spec import IngestionJobSpec, read_job_spec
+from pinotpy.ingest.push import job
+from pinotpy.ingest.push.job import access_of, push_segments, settings_of
+from pinotpy.ingest.push.report import PushReport
+from pinotpy.ingest.push.settings import PushKind, PushSettings, ReplaceScope
+from pinotpy.names import TableType
+
+DAY_MS = 86_400_000
+SPEC = """
+jobType: {job_type}
+inputDirURI: /in
+outputDirURI: /out
+tableSpec: {{tableName: parts, schemaURI: /schema.json}}
+pinotClusterSpecs:
+  - controllerURI: http://one:9000
+  - controllerURI: http://two:9000
+"""
+
+
+def spec(more: str = "", job_type: str = "SegmentTarPush") -> IngestionJobSpec:
+    return read_job_spec(SPEC.format(job_type=job_type) + more)
+
+
+def test_the_keys_of_a_push() -> None:
+    found = settings_of(
+        spec(
+            """
+pushJobSpec: {pushAttempts: 7, pushParallelism: 3, pushRetryIntervalMillis: 250, segmentUriPrefix: "s3://b", segmentUriSuffix: "?v=1",
+  copyToDeepStoreForMetadataPush: true}
+pinotpy: {pushTimeoutMs: 5000}
+""",
+            "SegmentCreationAndMetadataPush",
+        )
+    )
+    assert found == PushSettings(
+        table="parts",
+        table_type=TableType.OFFLINE,
+        controllers=("http://one:9000", "http://two:9000"),
+        kind=PushKind.METADATA,
+        attempts_max=7,
+        retry_wait_ms=250,
+        parallelism=3,
+        upload_timeout_s=5.0,
+        uri_prefix="s3://b",
+        uri_suffix="?v=1",
+        copy_to_deep_store=True,
+        asks_table=True,
+    )
+
+
+@pytest.mark.parametrize(("job_type", "kind"), [("SegmentTarPush", "tar"), ("SegmentUriPush", "uri"), ("SegmentCreationAndTarPush", "tar")])
+def test_the_type_of_a_job_is_the_kind_of_its_push(job_type: str, kind: str) -> None:
+    assert settings_of(spec(job_type=job_type)).kind.value == kind
+
+
+def test_a_job_that_builds_only_pushes_nothing() -> None:
+    with pytest.raises(UserError, match="pushes nothing"):
+        settings_of(spec(job_type="SegmentCreation"))
+
+
+def test_credentials_of_a_job() -> None:
+    assert access_of(spec("authToken: Basic abc")) == Access(auth="Basic abc")
+    tls = "tlsSpec: {trustStorePath: /ca.pem, keyStorePath: /own.pem}"
+    assert access_of(spec(tls)) == Access(ca="/ca.pem", certificate="/own.pem")
+    with pytest.raises(UserError, match="keyStorePassword"):
+        access_of(spec("tlsSpec: {keyStorePath: /own.pem, keyStorePassword: x}"))
+
+
+@pytest.mark.parametrize(
+    ("more", "expected", "asks"),
+    [
+        ("", None, True),
+        ("pinotpy: {consistentPush: NONE}", None, False),
+        ("pinotpy: {consistentPush: TABLE}", ReplaceScope(), False),
+        ("pinotpy: {consistentPush: TIME_RANGE}", ReplaceScope(18_000 * DAY_MS, 18_002 * DAY_MS + 1), False),
+        ("pinotpy: {consistentPush: TIME_RANGE, timeBucket: DAY}", ReplaceScope(18_000 * DAY_MS, 18_003 * DAY_MS), False),
+        # 18000 days after the epoch are 2019-04-14.
+        ("pinotpy: {consistentPush: TIME_RANGE, timeBucket: MONTH}", ReplaceScope(17_987 * DAY_MS, 18_017 * DAY_MS), False),
+        ("pinotpy: {consistentPush: TIME_RANGE, timeBucket: YEAR}", ReplaceScope(17_897 * DAY_MS, 18_262 * DAY_MS), False),
+    ],
+)
+def test_what_a_consistent_push_replaces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: str, expected: ReplaceScope | None, asks: bool) -> None:
+    archive = build_parts_segment(tmp_path, "parts_0")  # days 18000 to 18002
+    asked: list[PushSettings] = []
+
+    def keep(settings: PushSettings, *_: Any, **__: Any) -> PushReport:
+        asked.append(settings)
+        return PushReport("parts_OFFLINE", settings.kind, ())
+
+    monkeypatch.setattr(job, "push", keep)
+    push_segments(spec(more), [str(archive)])
+    assert (asked[0].replace, asked[0].asks_table) == (expected, asks)
