@@ -39,7 +39,7 @@ check: install ## ruff, mypy --strict and the architecture, without running the 
 test: check ## the fast tier: ≤ 10 minutes on two cores
 	$(BIN)/pinotpy warmup
 	$(BIN)/python -m pytest -n 2 --dist loadscope -m "not full and not cluster" $(ARGS)
-	$(BIN)/python -m pytest -m "cluster and not full" $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadscope -m "cluster and not full" $(ARGS)
 
 verify: check ## the full tier: chaos, fuzz, long simulations; ≤ 30 minutes
 	$(BIN)/pinotpy warmup

@@ -16,14 +16,15 @@ import duckdb
 import fastavro
 import pyarrow as pa
 import pytest
+from golden_recordings import DATA
+from job_data import needs_data
 from live_cluster import LiveCluster
 
 pytestmark = [pytest.mark.cluster, pytest.mark.zookeeper]
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-DATA = Path(os.environ.get("PINOTPY_DATA", REPOSITORY.parent / "shared" / "data")) / "airlineStats"
+AIRLINE = DATA / "airlineStats"
 COLUMNS = ("DaysSinceEpoch", "Carrier", "Origin", "DestStateName", "ArrDelay", "DepDelay", "Distance", "FlightNum")
-needs_data = pytest.mark.skipif(not DATA.exists(), reason=f"no data under {DATA} (set PINOTPY_DATA)")
 
 SPEC = """
 executionFrameworkSpec:
@@ -61,8 +62,8 @@ pushJobSpec:
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCluster]:
     started = LiveCluster(tmp_path_factory.mktemp("job"), num_servers=1)
-    started.controller.add_schema(json.loads((DATA / "airlineStats_schema.json").read_text()))
-    started.controller.add_table(json.loads((DATA / "airlineStats_offline_table_config.json").read_text()))
+    started.controller.add_schema(json.loads((AIRLINE / "airlineStats_schema.json").read_text()))
+    started.controller.add_table(json.loads((AIRLINE / "airlineStats_offline_table_config.json").read_text()))
     try:
         yield started
     finally:
@@ -73,7 +74,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCluster]:
 def flights() -> duckdb.DuckDBPyConnection:
     """The same files, read by fastavro, asked by DuckDB."""
     rows = []
-    for file in sorted((DATA / "rawdata").rglob("*.avro")):
+    for file in sorted((AIRLINE / "rawdata").rglob("*.avro")):
         with file.open("rb") as stream:
             rows += [{name: row[name] for name in COLUMNS} for row in fastavro.reader(stream)]
     connection = duckdb.connect()
@@ -88,7 +89,7 @@ def launch(cluster: LiveCluster, folder: Path, job_type: str, *more: str) -> dic
     file = folder / "job.yaml"
     file.write_text(SPEC)
     (folder / "values.properties").write_text(f"year=1999\ncontroller={cluster.controller_url}\n")
-    values = {"jobType": job_type, "data": str(DATA), "output": str(folder / "segments")}
+    values = {"jobType": job_type, "data": str(AIRLINE), "output": str(folder / "segments")}
     pairs = [part for key, value in values.items() for part in ("--values", f"{key}={value}")]
     command = [sys.executable, "-m", "pinotpy", "launch-data-ingestion-job", "--job-spec-file", str(file), "--json", "--property-file"]
     ended = subprocess.run(

@@ -5,7 +5,6 @@ generated rows, and the cluster answers as DuckDB does over the same files; what
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,13 +17,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from golden_recordings import DATA
+from job_data import needs_data
 from live_cluster import LiveCluster
 
 from pinotpy.segment.partition import partition_of
 
 pytestmark = [pytest.mark.cluster, pytest.mark.zookeeper]
-DATA = Path(os.environ.get("PINOTPY_DATA", Path(__file__).resolve().parents[2].parent / "shared" / "data"))
-needs_data = pytest.mark.skipif(not DATA.exists(), reason=f"no data under {DATA} (set PINOTPY_DATA)")
 
 
 @pytest.fixture(scope="module")

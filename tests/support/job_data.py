@@ -11,12 +11,16 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
+from golden_recordings import DATA
 
 from pinotpy.ingest.jobs.report import JobReport
 from pinotpy.ingest.jobs.spec import IngestionJobSpec
 from pinotpy.segment.archive import unpack_segment
 from pinotpy.segment.immutable import load_segment
 from pinotpy.segment.to_arrow import column_to_arrow
+
+needs_data = pytest.mark.skipif(not DATA.exists(), reason=f"no data under {DATA} (set PINOTPY_DATA)")
 
 SCHEMA: dict[str, Any] = {
     "schemaName": "orders",

@@ -44,6 +44,11 @@ class Ports:
     controller: int | None = None
     broker: int | None = None
 
+    @property
+    def are_named(self) -> bool:
+        """Whether the user asked for any."""
+        return (self.zookeeper, self.controller, self.broker) != (None, None, None)
+
 
 def _port(wanted: int | None, usual: int) -> int:
     """A number rather than 0 in any case: daemons that start again must be the same instances."""
@@ -74,7 +79,9 @@ class Quickstart:
         self._broker_port = _port(ports.broker, 8099)
         self._restart_began = 0.0
         self.is_complete = False
-        self._server_ports = [(_port(None, 8098), _port(None, 8097)), (free_port(), free_port())]
+        # Who names ports runs something beside it, or several of these: its servers leave the usual ports alone.
+        first = (free_port(), free_port()) if ports.are_named else (_port(None, 8098), _port(None, 8097))
+        self._server_ports = [first, (free_port(), free_port())]
 
     @property
     def controller_url(self) -> str:

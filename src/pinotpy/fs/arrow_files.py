@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import ctypes
 import re
-import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-from pinotpy.errors import DataError, NotFoundError, PinotError, RemoteError, UserError
+from pinotpy.errors import DataError, NotFoundError, PinotError, RemoteError
 from pinotpy.fs.deadlines import within
 from pinotpy.fs.file_system import UNFINISHED, FileEntry, TransferLimits
 from pinotpy.fs.range_reader import open_ranges
-from pinotpy.fs.uris import authority_and_path, masked, scheme_of
-from pinotpy.fs.whole_files import fetch_whole
+from pinotpy.fs.uris import authority_and_path, masked, path_of_file, scheme_of
+from pinotpy.fs.whole_files import fetch_whole, opened_source, put_beside
 
 _READ_BYTES: Final = 8 << 20
 # Parts are written behind our back, several at once; after so many bytes we wait for them, so that memory stays flat.
@@ -75,11 +74,9 @@ class ArrowFiles:
 
         def read_range(offset: int, length: int) -> bytes:
             content: bytes = self._call(uri, lambda: opened.read_at(length, offset))
-            if len(content) != length:
-                raise RemoteError(f"'{masked(uri)}' broke off: expected {length} bytes at {offset}, found {len(content)}", uri=masked(uri))
             return content
 
-        return open_ranges(size_bytes, read_range, opened.close)
+        return open_ranges(uri, size_bytes, read_range, opened.close)
 
     def fetch(self, uri: str, target: Path, limits: TransferLimits | None = None) -> FileEntry:
         entry = self.stat(uri)
@@ -97,14 +94,12 @@ class ArrowFiles:
         if not self._is_staged:
             self._write(uri, path, source)
             return self.stat(uri)
-        unfinished = f"{path.rpartition('/')[0]}/{UNFINISHED}{uuid.uuid4().hex}"
-        try:
-            self._write(uri, unfinished, source)
-            self._rename(uri, unfinished, path)
-        except BaseException:
-            with suppress(PinotError):  # it is never listed; what went wrong is told by the error that is on its way
-                self._call(uri, lambda: self._files.delete_file(unfinished))
-            raise
+        put_beside(
+            path,
+            lambda unfinished: self._write(uri, unfinished, source),
+            lambda unfinished: self._rename(uri, unfinished, path),
+            lambda unfinished: self._call(uri, lambda: self._files.delete_file(unfinished)),
+        )
         return self.stat(uri)
 
     def _rename(self, uri: str, path: str, new_path: str) -> None:
@@ -116,11 +111,7 @@ class ArrowFiles:
             self._call(uri, lambda: self._files.delete_file(path))
 
     def _write(self, uri: str, path: str, source: Path) -> None:
-        try:
-            reader = source.open("rb")
-        except FileNotFoundError as error:
-            raise NotFoundError(f"no file '{source}'") from error
-        with reader:
+        with opened_source(source) as reader:
             writer = self._call(uri, lambda: self._files.open_output_stream(path))
             try:
                 unflushed_bytes = 0
@@ -153,10 +144,7 @@ class ArrowFiles:
         return True
 
     def _chunks(self, uri: str, opened: Any) -> Iterator[bytes]:
-        while True:
-            chunk: bytes = self._call(uri, lambda: opened.read(_READ_BYTES))
-            if not chunk:
-                return
+        while chunk := self._call(uri, lambda: opened.read(_READ_BYTES)):
             yield chunk
 
     def _path(self, uri: str) -> str:
@@ -164,9 +152,7 @@ class ArrowFiles:
         return f"{self._root}/{path}" if path else self._root
 
     def _writable(self, uri: str) -> str:
-        if uri.endswith("/") or self._path(uri) == self._root:
-            raise UserError(f"'{masked(uri)}' is a folder: expected the name of a file", uri=masked(uri))
-        return self._path(uri)
+        return f"{self._root}/{path_of_file(uri)}"
 
     def _info(self, uri: str) -> Any:
         from pyarrow import fs

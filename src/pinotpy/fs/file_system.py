@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
+from pinotpy.errors import NotFoundError
+
 # What is being written lies under such a name, where the storage has no better way; it is never listed.
 UNFINISHED = ".unfinished-"
 
@@ -76,3 +78,17 @@ class FileSystem(Protocol):
     def delete(self, uri: str) -> bool:
         """Delete a file; whether there was one."""
         ...
+
+
+class FoundByStat:
+    """`exists` for a storage whose `stat` says it."""
+
+    def stat(self, uri: str) -> FileEntry:
+        raise NotImplementedError
+
+    def exists(self, uri: str) -> bool:
+        try:
+            self.stat(uri)
+        except NotFoundError:
+            return False
+        return True

@@ -6,19 +6,18 @@ process (kinit, or KRB5_CLIENT_KTNAME with a keytab).
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, Final, TypeVar
 from xml.etree import ElementTree
 
-from pinotpy.errors import DataError, Fault, InvalidConfigError, NotFoundError, PinotError, RemoteError, UserError
+from pinotpy.errors import DataError, Fault, InvalidConfigError, NotFoundError, PinotError, RemoteError
 from pinotpy.fs.deadlines import within
-from pinotpy.fs.file_system import UNFINISHED, FileEntry, TransferLimits
+from pinotpy.fs.file_system import UNFINISHED, FileEntry, FoundByStat, TransferLimits
 from pinotpy.fs.range_reader import open_ranges
-from pinotpy.fs.uris import authority_and_path, masked
-from pinotpy.fs.whole_files import fetch_whole
+from pinotpy.fs.uris import authority_and_path, masked, path_of_file
+from pinotpy.fs.whole_files import fetch_whole, opened_source, put_beside
 
 T = TypeVar("T")
 _READ_BYTES: Final = 8 << 20
@@ -49,7 +48,7 @@ def open_hdfs(authority: str, configs: Mapping[str, str]) -> HdfsFiles:
     return HdfsFiles(hdfs_native.Client(f"hdfs://{authority}" if authority else None, settings), f"hdfs://{authority}/", int(timeout_ms) / 1000)
 
 
-class HdfsFiles:
+class HdfsFiles(FoundByStat):
     """See `file_system.FileSystem`. What is written lies under a name of its own in the same folder until it is whole."""
 
     def __init__(self, client: Any, address: str, timeout_s: float) -> None:
@@ -72,13 +71,6 @@ class HdfsFiles:
             raise NotFoundError(f"'{masked(uri)}' is no file", uri=masked(uri))
         return FileEntry(uri, status.length, status.modification_time)
 
-    def exists(self, uri: str) -> bool:
-        try:
-            self.stat(uri)
-        except NotFoundError:
-            return False
-        return True
-
     def open(self, uri: str) -> BinaryIO:
         size_bytes = self.stat(uri).size_bytes
         opened = self._call(uri, lambda: self._client.read(self._path(uri)))
@@ -86,7 +78,7 @@ class HdfsFiles:
         def read_range(offset: int, length: int) -> bytes:
             return self._call(uri, lambda: bytes(opened.read_range(offset, length)))
 
-        return open_ranges(size_bytes, read_range)
+        return open_ranges(uri, size_bytes, read_range)
 
     def fetch(self, uri: str, target: Path, limits: TransferLimits | None = None) -> FileEntry:
         entry = self.stat(uri)
@@ -97,56 +89,42 @@ class HdfsFiles:
     def put(self, uri: str, source: Path) -> FileEntry:
         from hdfs_native import WriteOptions
 
-        unfinished = self._writable(uri).rpartition("/")[0] + f"/{UNFINISHED}{uuid.uuid4().hex}"
-        try:
-            reader = source.open("rb")
-        except FileNotFoundError as error:
-            raise NotFoundError(f"no file '{source}'") from error
-        try:
-            with reader:
+        path = "/" + path_of_file(uri)
+        with opened_source(source) as reader:
+
+            def write(unfinished: str) -> None:
                 writer = self._call(uri, lambda: self._client.create(unfinished, WriteOptions(create_parent=True)))
                 while chunk := reader.read(_WRITE_BYTES):
                     self._call(uri, lambda chunk=chunk: writer.write(chunk))  # type: ignore[misc]
                 self._call(uri, writer.close)
-            self._call(uri, lambda: self._client.rename(unfinished, self._path(uri), True))
-        except BaseException:
-            self._drop(unfinished)
-            raise
+
+            put_beside(
+                path,
+                write,
+                lambda unfinished: self._call(uri, lambda: self._client.rename(unfinished, path, True)),
+                lambda unfinished: self._call(uri, lambda: self._client.delete(unfinished, False)),
+            )
         return self.stat(uri)
 
     def move(self, uri: str, new_uri: str) -> FileEntry:
-        target = self._writable(new_uri)
+        target = "/" + path_of_file(new_uri)
         self.stat(uri)
         self._call(uri, lambda: self._client.mkdirs(target.rpartition("/")[0] or "/", create_parent=True))
         self._call(uri, lambda: self._client.rename(self._path(uri), target, True))
         return self.stat(new_uri)
 
     def delete(self, uri: str) -> bool:
-        path = self._writable(uri)
+        path = "/" + path_of_file(uri)
         if not self.exists(uri):
             return False
         return self._call(uri, lambda: bool(self._client.delete(path, False)))
 
     def _chunks(self, uri: str, opened: Any) -> Iterator[bytes]:
-        while True:
-            chunk = self._call(uri, lambda: bytes(opened.read(_READ_BYTES)))
-            if not chunk:
-                return
+        while chunk := self._call(uri, lambda: bytes(opened.read(_READ_BYTES))):
             yield chunk
-
-    def _drop(self, path: str) -> None:
-        try:
-            self._call(path, lambda: self._client.delete(path, False))
-        except PinotError:
-            return  # it is never listed; what keeps it from going is told by the error that is on its way
 
     def _path(self, uri: str) -> str:
         return "/" + authority_and_path(uri)[1].rstrip("/")
-
-    def _writable(self, uri: str) -> str:
-        if uri.endswith("/") or self._path(uri) == "/":
-            raise UserError(f"'{masked(uri)}' is a folder: expected the name of a file", uri=masked(uri))
-        return self._path(uri)
 
     def _call(self, uri: str, call: Callable[[], T]) -> T:
         with self._translated(uri):

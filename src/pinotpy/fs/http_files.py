@@ -12,7 +12,7 @@ import httpx
 
 from pinotpy.errors import DataError, NotFoundError, PinotError, RemoteError, UserError
 from pinotpy.fs.configs import Configs
-from pinotpy.fs.file_system import FileEntry, TransferLimits
+from pinotpy.fs.file_system import FileEntry, FoundByStat, TransferLimits
 from pinotpy.fs.range_reader import open_ranges
 from pinotpy.fs.uris import authority_and_path, masked
 from pinotpy.fs.whole_files import fetch_whole
@@ -37,7 +37,7 @@ def open_http(authority: str, configs: Mapping[str, str]) -> HttpFiles:
     return HttpFiles(client)
 
 
-class HttpFiles:
+class HttpFiles(FoundByStat):
     """See `file_system.FileSystem`; bodies come as they are stored, never decompressed on the way."""
 
     def __init__(self, client: httpx.Client) -> None:
@@ -53,13 +53,6 @@ class HttpFiles:
         with self._asked(uri, {"range": "bytes=0-0"}, missing_range_is_empty=True) as response:
             return _entry(uri, response)
 
-    def exists(self, uri: str) -> bool:
-        try:
-            self.stat(uri)
-        except NotFoundError:
-            return False
-        return True
-
     def open(self, uri: str) -> BinaryIO:
         entry = self.stat(uri)
         if entry.size_bytes < 0 or not self._has_ranges(uri):
@@ -72,7 +65,7 @@ class HttpFiles:
                 raise RemoteError(f"'{masked(uri)}' broke off or was replaced while it was read: try again", uri=masked(uri))
             return content
 
-        return open_ranges(entry.size_bytes, read_range)
+        return open_ranges(uri, entry.size_bytes, read_range)
 
     def fetch(self, uri: str, target: Path, limits: TransferLimits | None = None) -> FileEntry:
         with self._asked(uri, {}) as response:

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 from pinotpy.clock import SystemClock
-from pinotpy.errors import NotFoundError, UserError
+from pinotpy.errors import NotFoundError
 from pinotpy.fs.file_system import FileEntry, TransferLimits
-from pinotpy.fs.uris import authority_and_path
-from pinotpy.fs.whole_files import fetch_whole
+from pinotpy.fs.uris import authority_and_path, path_of_file
+from pinotpy.fs.whole_files import fetch_whole, opened_source
 
 
 def open_memory(authority: str, configs: Mapping[str, str]) -> MemoryFiles:
@@ -55,17 +55,15 @@ class MemoryFiles:
         return FileEntry(uri, len(content), modified_ms)
 
     def put(self, uri: str, source: Path) -> FileEntry:
-        name = self._writable(uri)
-        try:
-            content = source.read_bytes()
-        except FileNotFoundError as error:
-            raise NotFoundError(f"no file '{source}'") from error
+        name = path_of_file(uri)
+        with opened_source(source) as reader:
+            content = reader.read()
         with self._lock:
             self._files[name] = (content, SystemClock().now_ms())
         return self.stat(uri)
 
     def move(self, uri: str, new_uri: str) -> FileEntry:
-        new_name = self._writable(new_uri)
+        new_name = path_of_file(new_uri)
         with self._lock:
             found = self._file(uri)
             del self._files[authority_and_path(uri)[1]]
@@ -81,12 +79,6 @@ class MemoryFiles:
         if found is None:
             raise NotFoundError(f"no file '{uri}'", uri=uri)
         return found
-
-    def _writable(self, uri: str) -> str:
-        name = authority_and_path(uri)[1]
-        if not name or name.endswith("/"):
-            raise UserError(f"'{uri}' is a folder: expected the name of a file", uri=uri)
-        return name
 
 
 _LOCK = threading.Lock()

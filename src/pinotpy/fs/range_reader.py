@@ -6,24 +6,28 @@ import io
 from collections.abc import Callable
 from typing import Any, BinaryIO, cast
 
+from pinotpy.errors import RemoteError
+from pinotpy.fs.uris import masked
+
 BUFFER_BYTES = 1 << 20
 
 
-def open_ranges(size_bytes: int, read_range: Callable[[int, int], bytes], close: Callable[[], None] | None = None) -> BinaryIO:
-    """A buffered, seekable stream.
+def open_ranges(uri: str, size_bytes: int, read_range: Callable[[int, int], bytes], close: Callable[[], None] | None = None) -> BinaryIO:
+    """A buffered, seekable stream; its reads raise RemoteError if fewer or more bytes come than were asked for.
 
     Args:
+        uri: for messages.
         size_bytes: length of the file.
-        read_range: (offset, length ≥ 1, within the file) → the bytes, all of them or an error.
+        read_range: (offset, length ≥ 1, within the file) → the bytes.
         close: called once, when the stream is closed.
     """
-    return cast(BinaryIO, io.BufferedReader(_RangeReader(size_bytes, read_range, close), BUFFER_BYTES))
+    return cast(BinaryIO, io.BufferedReader(_RangeReader(uri, size_bytes, read_range, close), BUFFER_BYTES))
 
 
 class _RangeReader(io.RawIOBase):
-    def __init__(self, size_bytes: int, read_range: Callable[[int, int], bytes], close: Callable[[], None] | None) -> None:
+    def __init__(self, uri: str, size_bytes: int, read_range: Callable[[int, int], bytes], close: Callable[[], None] | None) -> None:
         super().__init__()
-        self._size_bytes, self._read_range, self._on_close, self._position = size_bytes, read_range, close, 0
+        self._uri, self._size_bytes, self._read_range, self._on_close, self._position = uri, size_bytes, read_range, close, 0
 
     def readable(self) -> bool:
         return True
@@ -46,9 +50,11 @@ class _RangeReader(io.RawIOBase):
         if length <= 0:
             return 0
         content = self._read_range(self._position, length)
-        buffer[: len(content)] = content
-        self._position += len(content)
-        return len(content)
+        if len(content) != length:
+            raise RemoteError(f"'{masked(self._uri)}' broke off: expected {length} bytes at {self._position}, found {len(content)}", uri=masked(self._uri))
+        buffer[:length] = content
+        self._position += length
+        return length
 
     def close(self) -> None:
         if not self.closed and self._on_close is not None:

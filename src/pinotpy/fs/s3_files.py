@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 from urllib.parse import urlsplit
 
-from pinotpy.errors import DataError, NotFoundError, PinotError, RemoteError, UserError
+from pinotpy.errors import DataError, NotFoundError, PinotError, RemoteError
 from pinotpy.fs.configs import Configs
-from pinotpy.fs.file_system import FileEntry, TransferLimits
+from pinotpy.fs.file_system import FileEntry, FoundByStat, TransferLimits
 from pinotpy.fs.range_reader import open_ranges
-from pinotpy.fs.uris import authority_and_path, masked, scheme_of
+from pinotpy.fs.uris import authority_and_path, masked, path_of_file, scheme_of
 from pinotpy.fs.whole_files import COPY_BYTES, check_size, fetch_whole
 
 _ATTEMPTS_MAX: Final = 3
@@ -98,7 +98,7 @@ def _client(
     return session.client("s3", endpoint_url=endpoint, config=config, verify=ca_file)
 
 
-class S3Files:
+class S3Files(FoundByStat):
     """See `file_system.FileSystem`.
 
     Args:
@@ -134,13 +134,6 @@ class S3Files:
         head = self._head(uri)
         return FileEntry(uri, head["ContentLength"], _ms(head["LastModified"]))
 
-    def exists(self, uri: str) -> bool:
-        try:
-            self._head(uri)
-        except NotFoundError:
-            return False
-        return True
-
     def open(self, uri: str) -> BinaryIO:
         head = self._head(uri)
 
@@ -148,11 +141,9 @@ class S3Files:
             with self._translated(uri):
                 answer = self._get(uri, head["ETag"], Range=f"bytes={offset}-{offset + length - 1}")
                 content: bytes = answer["Body"].read()
-            if len(content) != length:
-                raise RemoteError(f"'{masked(uri)}' broke off: expected {length} bytes at {offset}, found {len(content)}", uri=masked(uri))
             return content
 
-        return open_ranges(head["ContentLength"], read_range)
+        return open_ranges(uri, head["ContentLength"], read_range)
 
     def fetch(self, uri: str, target: Path, limits: TransferLimits | None = None) -> FileEntry:
         head, limits = self._head(uri), limits or TransferLimits()
@@ -168,7 +159,7 @@ class S3Files:
     def put(self, uri: str, source: Path) -> FileEntry:
         from boto3.s3.transfer import TransferConfig
 
-        key = self._writable(uri)
+        key = path_of_file(uri)
         if not source.is_file():
             raise NotFoundError(f"no file '{source}'")
         config = TransferConfig(multipart_threshold=_PART_BYTES, multipart_chunksize=_PART_BYTES, max_concurrency=4)
@@ -180,7 +171,7 @@ class S3Files:
     def move(self, uri: str, new_uri: str) -> FileEntry:
         from boto3.s3.transfer import TransferConfig
 
-        key, new_key = self._writable(uri), self._writable(new_uri)
+        key, new_key = path_of_file(uri), path_of_file(new_uri)
         self._head(uri)
         if key == new_key:
             return self.stat(uri)
@@ -192,7 +183,7 @@ class S3Files:
         return self.stat(new_uri)
 
     def delete(self, uri: str) -> bool:
-        key = self._writable(uri)
+        key = path_of_file(uri)
         if not self.exists(uri):
             return False
         with self._translated(uri):
@@ -217,12 +208,6 @@ class S3Files:
             if not chunk:
                 return
             yield chunk
-
-    def _writable(self, uri: str) -> str:
-        key = authority_and_path(uri)[1]
-        if not key or key.endswith("/"):
-            raise UserError(f"'{masked(uri)}' is a folder: expected the name of a file", uri=masked(uri))
-        return key
 
     @contextmanager
     def _translated(self, uri: str) -> Iterator[None]:

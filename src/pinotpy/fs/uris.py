@@ -48,6 +48,14 @@ def authority_and_path(uri: str) -> tuple[str, str]:
     return authority, path
 
 
+def path_of_file(uri: str) -> str:
+    """The path of a URI that names one file, without its first '/'. Raises UserError for a folder's."""
+    path = authority_and_path(uri)[1]
+    if not path or path.endswith("/"):
+        raise UserError(f"'{masked(uri)}' is a folder: expected the name of a file", uri=masked(uri))
+    return path
+
+
 def local_path(uri: str) -> Path:
     """The path of a plain path or a `file:` URI of this machine."""
     if scheme_of(uri) == "":

@@ -6,7 +6,6 @@ No Java and no Hadoop is needed here. Configs: `user` (as whom, without Kerberos
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,13 +14,13 @@ from urllib.parse import quote
 
 import httpx
 
-from pinotpy.errors import DataError, NotFoundError, PinotError, RemoteError, UserError
+from pinotpy.errors import DataError, NotFoundError, RemoteError
 from pinotpy.fs.configs import Configs
-from pinotpy.fs.file_system import UNFINISHED, FileEntry, TransferLimits
+from pinotpy.fs.file_system import UNFINISHED, FileEntry, FoundByStat, TransferLimits
 from pinotpy.fs.http_files import reason_of
 from pinotpy.fs.range_reader import open_ranges
-from pinotpy.fs.uris import authority_and_path, masked, scheme_of
-from pinotpy.fs.whole_files import COPY_BYTES, fetch_whole
+from pinotpy.fs.uris import authority_and_path, masked, path_of_file, scheme_of
+from pinotpy.fs.whole_files import COPY_BYTES, fetch_whole, opened_source, put_beside
 
 _REFUSED: Final = ("AccessControlException", "SecurityException", "QuotaExceededException", "NSQuotaExceededException", "DSQuotaExceededException")
 
@@ -45,7 +44,7 @@ def open_webhdfs(authority: str, configs: Mapping[str, str]) -> WebHdfsFiles:
     return WebHdfsFiles(authority, parameters, httpx.Client(timeout=timeout, verify=ca_file or True, follow_redirects=True, trust_env=False))
 
 
-class WebHdfsFiles:
+class WebHdfsFiles(FoundByStat):
     """See `file_system.FileSystem`. What is written lies under a name of its own in the same folder until it is whole."""
 
     def __init__(self, authority: str, parameters: Mapping[str, str], client: httpx.Client) -> None:
@@ -80,24 +79,14 @@ class WebHdfsFiles:
             raise NotFoundError(f"'{masked(uri)}' is no file", uri=masked(uri))
         return _entry(uri, status)
 
-    def exists(self, uri: str) -> bool:
-        try:
-            self.stat(uri)
-        except NotFoundError:
-            return False
-        return True
-
     def open(self, uri: str) -> BinaryIO:
         size_bytes = self.stat(uri).size_bytes
 
         def read_range(offset: int, length: int) -> bytes:
             with self._asked("GET", uri, "OPEN", {"offset": str(offset), "length": str(length)}) as response:
-                content = response.read()
-            if len(content) != length:
-                raise RemoteError(f"'{masked(uri)}' broke off: expected {length} bytes at {offset}, found {len(content)}", uri=masked(uri))
-            return content
+                return response.read()
 
-        return open_ranges(size_bytes, read_range)
+        return open_ranges(uri, size_bytes, read_range)
 
     def fetch(self, uri: str, target: Path, limits: TransferLimits | None = None) -> FileEntry:
         entry = self.stat(uri)
@@ -106,28 +95,26 @@ class WebHdfsFiles:
         return entry
 
     def put(self, uri: str, source: Path) -> FileEntry:
-        unfinished = self._writable(uri).rpartition("/")[0] + f"/{UNFINISHED}{uuid.uuid4().hex}"
-        try:
-            reader = source.open("rb")
-        except FileNotFoundError as error:
-            raise NotFoundError(f"no file '{source}'") from error
-        try:
-            with reader:
-                self._write(unfinished, reader)
-            self._rename(unfinished, uri)
-        except BaseException:
-            self._drop(unfinished)
-            raise
+        path_of_file(uri)
+        with opened_source(source) as reader:
+            put_beside(
+                uri,
+                lambda unfinished: self._write(unfinished, reader),
+                lambda unfinished: self._rename(unfinished, uri),
+                lambda unfinished: self._json("DELETE", unfinished, "DELETE"),
+            )
         return self.stat(uri)
 
     def move(self, uri: str, new_uri: str) -> FileEntry:
+        path_of_file(new_uri)
         self.stat(uri)
-        self._json("PUT", self._writable(new_uri).rpartition("/")[0], "MKDIRS")
+        self._json("PUT", new_uri.rpartition("/")[0], "MKDIRS")
         self._rename(uri, new_uri)
         return self.stat(new_uri)
 
     def delete(self, uri: str) -> bool:
-        if not self.exists(self._writable(uri)):
+        path_of_file(uri)
+        if not self.exists(uri):
             return False
         return bool(self._json("DELETE", uri, "DELETE", {"recursive": "false"})["boolean"])
 
@@ -144,12 +131,6 @@ class WebHdfsFiles:
     def _rename(self, uri: str, new_uri: str) -> None:
         # Only so is what is there replaced in one step; a plain rename refuses it.
         self._json("PUT", uri, "RENAME", {"destination": "/" + authority_and_path(new_uri)[1], "renameoptions": "OVERWRITE"})
-
-    def _drop(self, uri: str) -> None:
-        try:
-            self._json("DELETE", uri, "DELETE")
-        except PinotError:
-            return  # it is never listed; what keeps it from going is told by the error that is on its way
 
     def _status(self, uri: str) -> dict[str, Any]:
         status: dict[str, Any] = self._json("GET", uri, "GETFILESTATUS")["FileStatus"]
@@ -173,11 +154,6 @@ class WebHdfsFiles:
             _check(uri, response)
             yield response
 
-    def _writable(self, uri: str) -> str:
-        if uri.endswith("/") or not authority_and_path(uri)[1]:
-            raise UserError(f"'{masked(uri)}' is a folder: expected the name of a file", uri=masked(uri))
-        return uri
-
 
 def _check(uri: str, response: httpx.Response) -> None:
     if response.is_success or response.is_redirect:
@@ -190,9 +166,7 @@ def _check(uri: str, response: httpx.Response) -> None:
     message = f"'{masked(uri)}' was answered with HTTP {response.status_code} {kind}: {reason}"
     if kind == "FileNotFoundException" or (response.status_code == httpx.codes.NOT_FOUND and not kind):
         raise NotFoundError(f"no file '{masked(uri)}'", uri=masked(uri))
-    if kind in _REFUSED or (
-        response.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN) and kind not in ("StandbyException", "RetriableException")
-    ):
+    if kind in _REFUSED or (response.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN) and kind not in _LATER):
         raise DataError(f"{message}: check user, token and rights", uri=masked(uri))
     raise RemoteError(message, uri=masked(uri))
 

@@ -1,16 +1,16 @@
-"""Writing files of this machine whole or not at all: to a name beside, synced, renamed; within limits of size and time."""
+"""Writing files whole or not at all: to a name beside, synced on this machine, renamed; within limits of size and time."""
 
 from __future__ import annotations
 
 import os
 import time
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from pinotpy.errors import DataError, RemoteError
+from pinotpy.errors import DataError, NotFoundError, PinotError, RemoteError
 from pinotpy.fs.file_system import UNFINISHED, TransferLimits
 from pinotpy.fs.uris import masked
 
@@ -72,6 +72,26 @@ def check_size(size_bytes: int, limits: TransferLimits, uri: str) -> None:
     """Raise DataError for a file over the limit."""
     if limits.bytes_max is not None and size_bytes > limits.bytes_max:
         raise DataError(f"'{masked(uri)}' is longer than the {limits.bytes_max} bytes that are allowed", uri=masked(uri))
+
+
+def put_beside(path: str, write: Callable[[str], None], rename: Callable[[str], None], drop: Callable[[str], object]) -> None:
+    """Write what is to become `path` of a remote storage under a name beside it, then give it the name; else drop it."""
+    unfinished = f"{path.rpartition('/')[0]}/{UNFINISHED}{uuid.uuid4().hex}"
+    try:
+        write(unfinished)
+        rename(unfinished)
+    except BaseException:
+        with suppress(PinotError):  # it is never listed; what went wrong is told by the error that is on its way
+            drop(unfinished)
+        raise
+
+
+def opened_source(path: Path) -> BinaryIO:
+    """A local file that is to be stored. Raises NotFoundError."""
+    try:
+        return path.open("rb")
+    except FileNotFoundError as error:
+        raise NotFoundError(f"no file '{path}'") from error
 
 
 def sync_folder(folder: Path) -> None:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
-import pyarrow as pa
 from pyarrow import orc
 
 from pinotpy.errors import Fault, InvalidConfigError
+from pinotpy.ingest.readers.arrow_damage import DAMAGE, cause_of
 from pinotpy.ingest.readers.spec import BATCH_ROWS, InputBatch, InputFile, Progress, ReaderColumn, Reject, column_names, numbered
 from pinotpy.ingest.readers.valid_text import with_valid_text
-
-_DAMAGE: Final = (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowKeyError, OSError, MemoryError, UnicodeDecodeError)
 
 
 def read(file: InputFile, columns: Sequence[ReaderColumn], config: Mapping[str, Any], reject: Reject, progress: Progress) -> Iterator[InputBatch]:
@@ -26,16 +24,16 @@ def read(file: InputFile, columns: Sequence[ReaderColumn], config: Mapping[str, 
             content = orc.ORCFile(stream)
             names = column_names(file, content.schema.names)
             num_stripes, num_rows = content.nstripes, content.nrows
-        except _DAMAGE as error:
-            raise file.broken(f"no ORC file: {_reason(error)}") from error
+        except DAMAGE as error:
+            raise file.broken(f"no ORC file: {cause_of(error)}") from error
         wanted = [column.name for column in columns if column.name in names]
         row = 1
         for stripe in range(num_stripes):
             try:
                 # Without any wanted column the rows still count: Arrow needs a column to tell how many there are.
                 rows = content.read_stripe(stripe, columns=wanted or names[:1])
-            except _DAMAGE as error:
-                raise file.broken(f"damaged from about here on: {_reason(error)}", row=row) from error
+            except DAMAGE as error:
+                raise file.broken(f"damaged from about here on: {cause_of(error)}", row=row) from error
             chosen = rows.select(wanted)
             for start in range(0, rows.num_rows, BATCH_ROWS):
                 part = chosen.slice(start, BATCH_ROWS)
@@ -45,7 +43,3 @@ def read(file: InputFile, columns: Sequence[ReaderColumn], config: Mapping[str, 
             progress(max(1, file.size_bytes * (stripe + 1) // num_stripes), file.size_bytes)
         if row - 1 != num_rows:
             raise file.broken(f"{row - 1} rows in its stripes, its footer says {num_rows}", row=row)
-
-
-def _reason(error: BaseException) -> str:
-    return str(error).splitlines()[0][:300].lower() if str(error) else type(error).__name__

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pinotpy.data_types import DataType
 from pinotpy.errors import Fault, InvalidConfigError
+from pinotpy.ingest.readers.arrow_damage import DAMAGE, cause_of
 from pinotpy.ingest.readers.spec import BATCH_ROWS, InputBatch, InputFile, Progress, ReaderColumn, Reject, column_names, numbered
 from pinotpy.ingest.readers.valid_text import with_valid_text
-
-# What Arrow raises for damaged bytes; a page that claims to be huge ends in MemoryError.
-_DAMAGE: Final = (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowKeyError, OSError, MemoryError, UnicodeDecodeError)
 
 
 def read(file: InputFile, columns: Sequence[ReaderColumn], config: Mapping[str, Any], reject: Reject, progress: Progress) -> Iterator[InputBatch]:
@@ -34,14 +32,14 @@ def read(file: InputFile, columns: Sequence[ReaderColumn], config: Mapping[str, 
             dictionaries = [column.name for column in wanted if column.single_value and column.data_type is DataType.STRING and column.name in texts]
             parquet = pq.ParquetFile(stream, read_dictionary=dictionaries, memory_map=False, pre_buffer=False)
             total = parquet.metadata.num_rows
-        except _DAMAGE as error:
+        except DAMAGE as error:
             raise file.broken(f"no Parquet file that can be read: {_cause(error)}") from error
         row = 1
         batches = parquet.iter_batches(BATCH_ROWS, columns=[column.name for column in wanted], use_threads=False)
         while True:
             try:
                 batch = next(batches, None)
-            except _DAMAGE as error:
+            except DAMAGE as error:
                 raise file.broken(f"damaged from about here on: {_cause(error)}", row=row) from error
             if batch is None:
                 break
@@ -54,7 +52,7 @@ def read(file: InputFile, columns: Sequence[ReaderColumn], config: Mapping[str, 
 
 
 def _cause(error: BaseException) -> str:
-    cause = str(error).splitlines()[0][:300] if str(error) else type(error).__name__
-    if "encrypt" in cause.lower() or "decrypt" in cause.lower():
-        return f"it is encrypted, and keys are not supported: write it without encryption ({cause.lower()})"
+    cause = cause_of(error)
+    if "encrypt" in cause or "decrypt" in cause:
+        return f"it is encrypted, and keys are not supported: write it without encryption ({cause})"
     return cause
