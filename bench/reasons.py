@@ -15,6 +15,8 @@ REASONS: Final[dict[str, str]] = {
     **dict.fromkeys(
         (
             "q01_count",
+            "q02_eq_sum",
+            "q14_needle",
             "count",
             "q03_day_range",
             "sum_of_days",

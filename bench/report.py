@@ -97,6 +97,24 @@ def _summary(results: Results) -> str:
         rows.append([f"{frames['rows'] / 1e6:g} M rows × 5 columns over HTTP into a data frame", "≤ 1 s", f"{arrow:.2f} s; as JSON {plain:.1f} s"])
         over = ", ".join(f"{name} {one['median_ms']['sql'] / one['median_ms']['pql']:.2f}" for name, one in dialects.items())
         rows.append(["the same question in SQL over PQL", "≤ 1", over])
+    if "spark" in suites:
+        spark = suites["spark"]
+        number, worker = f"{spark['rows'] / 1e6:g} M rows", spark["local[2]"]["peak_bytes"]["worker"] >> 20
+        rows.append(
+            [
+                f"segments of {number} × 12 columns by Spark local[2] over the builder alone; a Python worker",
+                "≥ 0.6; ≤ 1.5 GB",
+                f"{spark['ratio_to_builder']:.2f}; {worker} MiB",
+            ]
+        )
+        drivers = [f"{spark[name]['peak_bytes']['driver'] >> 20}" for name in ("few rows", "local[2]", "many rows")]
+        sizes = [f"{number / 1e6:g}" for number in (spark["few rows"]["rows"], spark["rows"], spark["many rows"]["rows"])]
+        rows.append([f"Spark's driver with {', '.join(sizes)} M rows", "flat", f"{', '.join(drivers)} MiB"])
+        rows.append(["Spark on two cores over one", "2", f"{spark['two_cores_over_one']:.2f}"])
+    if "push" in suites:
+        tar, metadata = suites["push"]["tar_2"], suites["push"]["metadata_4"]
+        found = f"tar {tar['mb_per_s']:.0f} MB/s, metadata {metadata['mb_per_s']:.0f} MB/s; the disk {suites['push']['disk_mb_per_s']:.0f} MB/s"
+        rows.append([f"push of {suites['push']['segments']} segments of {suites['push']['bytes_of_one'] / 1e6:.0f} MB", "bound by the disk", found])
     return _table(["what", "aim", "measured"], rows) if rows else _NOTHING
 
 
@@ -193,6 +211,35 @@ def _fixed(results: Results) -> str:
     return _table(["query", "connections", "answers/s", "p50 ms", "p99 ms", "broker CPU µs", "server CPU µs", "generator CPU µs"], rows) if rows else _NOTHING
 
 
+def _pipeline(results: Results) -> str:
+    parts = []
+    for result in results.values():
+        spark, push = result["suites"].get("spark"), result["suites"].get("push")
+        if spark:
+            rows = []
+            for name in ("alone", "one core", "local[2]", "local[2] by partition", "few rows", "many rows"):
+                found = spark[name]
+                peaks = (f"{found['peak_bytes'][kind] >> 20}" if kind in found["peak_bytes"] else "–" for kind in ("driver", "jvm", "worker"))
+                number = found.get("rows", spark["rows"])
+                rows.append([name, f"{number / 1e6:g} M", f"{found['job_s']:.1f}", f"{found['rows_per_second'] / 1e6:.2f} M", str(found["segments"]), *peaks])
+            parts.append(_table(["job", "rows", "seconds", "rows/s", "segments", "driver MiB", "its JVM MiB", "a Python worker MiB"], rows) + "\n")
+        if push:
+            parts.append(
+                f"{push['segments']} archives of {push['bytes_of_one'] / 1e6:.1f} MB; copied and synced the disk takes {push['disk_mb_per_s']:.0f} MB/s.\n"
+            )
+            rows = []
+            for name, found in push.items():
+                if isinstance(found, dict):
+                    memory = found["controller_memory"]
+                    costs = (f"{found[f'{process}_cpu_s']:.1f}" for process in ("controller", "client"))
+                    rows.append(
+                        [name, f"{found['mb_per_s']:.0f}", f"{found['share_of_disk']:.0%}", *costs, f"{memory['peak_mib']:.0f}", f"{memory['growth_mib']:+.1f}"]
+                    )
+            header = ["push, at once", "MB/s", "of the disk", "controller CPU s", "client CPU s", "controller peak MiB", "from first to last quarter"]
+            parts.append(_table(header, rows) + "\n")
+    return "\n".join(parts).rstrip() or _NOTHING
+
+
 def _kernels(results: Results) -> str:
     parts = []
     for result in results.values():
@@ -247,6 +294,7 @@ SECTIONS: Final[dict[str, Callable[[Results], str]]] = {
     "startree": _star_tree,
     "disk": _disk,
     "fixed": _fixed,
+    "pipeline": _pipeline,
     "kernels": _kernels,
 }
 

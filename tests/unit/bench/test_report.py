@@ -91,6 +91,33 @@ def test_the_page_says_what_frames_and_dialects_cost() -> None:
     assert "| the same question in SQL over PQL | ≤ 1 | count 1.25, selection 0.90 |" in text
 
 
+def test_the_page_says_what_spark_and_pushes_cost() -> None:
+    def job(rows_per_second: int, driver_mib: int) -> dict[str, Any]:
+        peaks = {"driver": driver_mib << 20, "jvm": 400 << 20, "worker": 600 << 20}
+        return {"job_s": 2.0, "command_s": 3.0, "rows_per_second": rows_per_second, "segments": 4, "peak_bytes": peaks}
+
+    spark = {
+        **{name: job(700_000, 198) for name in ("local[2]", "one core", "local[2] by partition")},
+        "alone": {**job(1_000_000, 150), "peak_bytes": {"driver": 150 << 20}},
+        "few rows": {"rows": 1_000_000, **job(1, 197)},
+        "many rows": {"rows": 50_000_000, **job(1, 199)},
+    }
+    spark |= {"rows": 20_000_000, "columns": 12, "ratio_to_builder": 0.7, "two_cores_over_one": 1.9}
+    way = {
+        "mb_per_s": 147.4,
+        "share_of_disk": 0.21,
+        "controller_cpu_s": 35.4,
+        "client_cpu_s": 3.7,
+        "controller_memory": {"peak_mib": 245.3, "growth_mib": -0.1},
+    }
+    push = {"segments": 200, "bytes_of_one": 20_000_000, "disk_mb_per_s": 705.1, "tar_2": way, "metadata_4": {**way, "mb_per_s": 1138.6}}
+    empty = "<!-- bench: summary -->\n<!-- /bench -->\n<!-- bench: pipeline -->\n<!-- /bench -->"
+    text = report.page(empty, {"pipeline": {"suites": {"spark": spark, "push": push}}})
+    assert "| Spark's driver with 1, 20, 50 M rows | flat | 197, 198, 199 MiB |" in text
+    assert "| ≥ 0.6; ≤ 1.5 GB | 0.70; 600 MiB |" in text and "tar 147 MB/s, metadata 1139 MB/s; the disk 705 MB/s" in text
+    assert "| alone | 20 M | 2.0 | 1.00 M | 4 | 150 | – | – |" in text and "| tar_2 | 147 | 21% | 35.4 | 3.7 | 245 | -0.1 |" in text
+
+
 def test_the_chart_is_xml_with_a_mark_for_every_peer_of_every_query() -> None:
     drawn = ET.fromstring(chart(_result()))
     marks = [element.text for element in drawn.iter("{http://www.w3.org/2000/svg}title")]
