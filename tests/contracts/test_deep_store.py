@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import threading
 import uuid
 from collections.abc import Callable, Iterator
@@ -83,6 +85,20 @@ def test_put_replaces_and_an_open_reader_keeps_its_version(store: DeepStore, put
         assert first + reader.read() == b"old" * 100_000
     assert read(store, "t/s") == b"new"
     assert keys(store) == ["t/s"]
+
+
+def test_a_final_source_is_stored_as_any_other_and_may_go(store: DeepStore, tmp_path: Path) -> None:
+    source = tmp_path / "final"
+    for content in (b"first", b"second"):
+        source.write_bytes(content)
+        for _ in range(2):  # again: the same file under the same name
+            stored = store.put("a/b.tar.gz", source, is_final=True)
+            assert stored.size_bytes == len(content) and source.read_bytes() == content
+        source.unlink()
+        assert read(store, "a/b.tar.gz") == content
+    assert [file.key for file in store.list()] == ["a/b.tar.gz"]
+    with pytest.raises(NotFoundError):
+        store.put("a/c.tar.gz", source, is_final=True)
 
 
 def test_list_is_sorted_and_knows_folders_by_whole_names(store: DeepStore, put: Put) -> None:
@@ -233,6 +249,47 @@ def test_links_inside_the_folder_lead_nowhere(tmp_path: Path) -> None:
         store.open("file")
     assert keys(store) == []
     assert store.delete("file") is False
+
+
+def test_a_final_source_on_the_same_disk_is_not_copied(tmp_path: Path) -> None:
+    store, source = LocalDeepStore(tmp_path / "deep"), tmp_path / "source"
+    source.write_bytes(b"content")
+    store.put("copied", source)
+    store.put("linked", source, is_final=True)
+    inodes = [(tmp_path / "deep" / name).stat().st_ino for name in ("copied", "linked")]
+    assert inodes[0] != source.stat().st_ino == inodes[1]
+    # What a link shows may change: its bytes are copied.
+    (tmp_path / "link").symlink_to(source)
+    store.put("from link", tmp_path / "link", is_final=True)
+    assert read(store, "from link") == b"content" and not (tmp_path / "deep" / "from link").is_symlink()
+    assert sorted(path.name for path in (tmp_path / "deep").iterdir()) == ["copied", "from link", "linked"]
+
+
+@pytest.mark.parametrize("number", [errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP])
+def test_a_final_source_is_copied_where_it_cannot_be_linked(number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "link", refuse)
+    store, source = LocalDeepStore(tmp_path / "deep"), tmp_path / "source"
+    source.write_bytes(b"content")
+    store.put("a/b", source, is_final=True)
+    assert read(store, "a/b") == b"content" and (tmp_path / "deep/a/b").stat().st_ino != source.stat().st_ino
+
+
+def test_a_final_source_that_does_not_reach_the_disk_replaces_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, source = LocalDeepStore(tmp_path / "deep"), tmp_path / "source"
+    source.write_bytes(b"old")
+    store.put("a/b", source)
+    source.write_bytes(b"new")
+
+    def fail(_: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with monkeypatch.context() as patched, pytest.raises(DataError, match="input/output error"):
+        patched.setattr(os, "fsync", fail)
+        store.put("a/b", source, is_final=True)
+    assert read(store, "a/b") == b"old" and [path.name for path in (tmp_path / "deep/a").iterdir()] == ["b"]
 
 
 def test_the_memory_store_fails_on_order(tmp_path: Path) -> None:

@@ -49,13 +49,13 @@ class SegmentFiles:
         return segment.download_url == self.store.uri(_key(segment.table_name_with_type, segment.segment_name, segment.crc))
 
     def put(self, table: str, segment: str, crc: int, archive: Path) -> StoredFile:
-        """Store an archive, whole or not at all.
+        """Store an archive, whole or not at all. Nobody may write to the file any more: the store may share its bytes.
 
         Raises:
             OutOfCapacityError: the store cannot take it (full, unreachable).
         """
         try:
-            return self.store.put(_key(table, segment, crc), archive)
+            return self.store.put(_key(table, segment, crc), archive, is_final=True)
         except (DataError, RemoteError) as error:
             raise OutOfCapacityError(f"the deep store cannot take segment '{segment}': {error.message}", table=table, segment=segment) from error
 

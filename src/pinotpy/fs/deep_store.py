@@ -40,8 +40,11 @@ class DeepStore(Protocol):
         """Where others read a key's file themselves; None if only who has this store can."""
         ...
 
-    def put(self, key: str, source: Path) -> StoredFile:
-        """Store a local file under `key`, replacing what is there. The source stays."""
+    def put(self, key: str, source: Path, *, is_final: bool = False) -> StoredFile:
+        """Store a local file under `key`, replacing what is there. The source stays.
+
+        `is_final`: nobody writes to the source any more; a store on the same disk may then share its bytes instead of copying them.
+        """
         ...
 
     def get(self, key: str, target: Path) -> StoredFile:

@@ -22,7 +22,7 @@ class FileDeepStore:
     def uri(self, key: str) -> str:
         return join(self.root, *check_key(key))
 
-    def put(self, key: str, source: Path) -> StoredFile:
+    def put(self, key: str, source: Path, *, is_final: bool = False) -> StoredFile:
         return _stored(key, self._files.put(self.uri(key), source))
 
     def get(self, key: str, target: Path) -> StoredFile:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
 from pinotpy.errors import DataError, NotFoundError, UserError
 from pinotpy.fs.deep_store import StoredFile, check_key, check_prefix
-from pinotpy.fs.whole_files import copy_whole, sync_folder
+from pinotpy.fs.whole_files import copy_whole, link_whole, sync_folder
 
 
 class LocalDeepStore:
@@ -24,10 +24,10 @@ class LocalDeepStore:
     def uri(self, key: str) -> str | None:
         return None
 
-    def put(self, key: str, source: Path) -> StoredFile:
+    def put(self, key: str, source: Path, *, is_final: bool = False) -> StoredFile:
         target = self._path(key)
         with _translated(key), source.open("rb") as reader:
-            self._write(target, reader)
+            self._write(target, lambda: link_whole(reader, source, target) if is_final else copy_whole(reader, target))
         return self._stat(key, target)
 
     def get(self, key: str, target: Path) -> StoredFile:
@@ -74,15 +74,14 @@ class LocalDeepStore:
         self._drop_empty_folders(source.parent)
         return self._stat(new_key, target)
 
-    def _write(self, target: Path, reader: BinaryIO) -> None:
+    def _write(self, target: Path, write: Callable[[], object]) -> None:
         # Another thread may delete the empty folder between mkdir and open: once more, then it is an error.
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
-            copy_whole(reader, target)
+            write()
         except FileNotFoundError:
             target.parent.mkdir(parents=True, exist_ok=True)
-            reader.seek(0)
-            copy_whole(reader, target)
+            write()
 
     def _path(self, key: str) -> Path:
         path = self._root.joinpath(*check_key(key))

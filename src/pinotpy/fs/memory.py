@@ -27,7 +27,7 @@ class MemoryDeepStore:
     def uri(self, key: str) -> str | None:
         return None
 
-    def put(self, key: str, source: Path) -> StoredFile:
+    def put(self, key: str, source: Path, *, is_final: bool = False) -> StoredFile:
         check_key(key)
         self._fault("put", key)
         try:

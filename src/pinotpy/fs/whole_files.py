@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -32,6 +33,33 @@ def whole_file(target: Path) -> Iterator[BinaryIO]:
         os.replace(unfinished, target)
         sync_folder(target.parent)
     finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def link_whole(reader: BinaryIO, source: Path, target: Path) -> None:
+    """Make `target` a second name of the open file `source`, its bytes on disk first; a copy where the file system has no such thing.
+
+    For a source that nobody writes to any more. Raises OSError.
+    """
+    if not stat.S_ISREG(os.fstat(reader.fileno()).st_mode) or source.is_symlink():
+        reader.seek(0)
+        copy_whole(reader, target)
+        return
+    unfinished = target.with_name(f"{UNFINISHED}{uuid.uuid4().hex}")
+    try:
+        os.link(source, unfinished)
+    except FileNotFoundError:
+        raise
+    except OSError:  # another disk, a mount without links, too many of them
+        reader.seek(0)
+        copy_whole(reader, target)
+        return
+    try:
+        os.fsync(reader.fileno())
+        os.replace(unfinished, target)
+        sync_folder(target.parent)
+    finally:
+        # Renaming a file over another name of itself leaves both.
         unfinished.unlink(missing_ok=True)
 
 

@@ -1,7 +1,8 @@
 """gzip on several threads: one ordinary gzip member, its blocks compressed independently (as pigz does it).
 
 Equal bytes give equal output with any number of threads: the blocks are cut by size alone. A block does not know the one before
-it, which costs a window of 32 KiB every BLOCK_BYTES: nothing that could be measured.
+it, which costs a window of 32 KiB every BLOCK_BYTES: nothing that could be measured. A block that hardly shrinks (packed ids, doubles)
+is stored as it is: unpacking it would take as long as unpacking any other, at every server and every controller, for next to nothing.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ from types import TracebackType
 from typing import Any, BinaryIO, Final
 
 BLOCK_BYTES: Final = 1 << 20
+# A block that compression leaves with more of its bytes than this is stored.
+STORED_FROM_SHARE: Final = 0.9
+_STORED_MAX_BYTES: Final = 0xFFFF  # of one stored block of deflate
 # Deflate, no name, no time, no system.
 _HEADER: Final = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
 
@@ -67,4 +71,15 @@ class GzipStream:
 def _compress(block: bytes, level: int, last: bool) -> bytes:
     deflate = zlib.compressobj(level, zlib.DEFLATED, -zlib.MAX_WBITS)
     # A full flush ends at a byte and refers to nothing before: the next block's output can follow.
-    return deflate.compress(block) + deflate.flush(zlib.Z_FINISH if last else zlib.Z_FULL_FLUSH)
+    packed = deflate.compress(block) + deflate.flush(zlib.Z_FINISH if last else zlib.Z_FULL_FLUSH)
+    return _stored(block, last) if len(packed) > STORED_FROM_SHARE * len(block) and block else packed
+
+
+def _stored(block: bytes, last: bool) -> bytes:
+    """Deflate's own form of bytes that are not compressed; it begins and ends at a byte."""
+    pieces: list[bytes] = []
+    for start in range(0, len(block), _STORED_MAX_BYTES):
+        piece = block[start : start + _STORED_MAX_BYTES]
+        is_end = last and start + len(piece) == len(block)
+        pieces += (struct.pack("<BHH", is_end, len(piece), len(piece) ^ 0xFFFF), piece)
+    return b"".join(pieces)

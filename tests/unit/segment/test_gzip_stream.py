@@ -10,6 +10,7 @@ import zlib
 import pytest
 
 from pinotpy.segment.gzip_stream import BLOCK_BYTES, GzipStream
+from pinotpy.segment.inflate import gunzip
 
 
 def _packed(pieces: list[bytes], threads: int) -> bytes:
@@ -43,3 +44,23 @@ def test_a_failed_write_leaves_no_thread_and_no_trailer() -> None:
         raise KeyError("of the writer")
     with pytest.raises(EOFError):
         gzip.decompress(out.getvalue())
+
+
+@pytest.mark.parametrize("size", [1, 65_535, 65_536, BLOCK_BYTES, 2 * BLOCK_BYTES, 2 * BLOCK_BYTES + 65_536])
+def test_blocks_that_hardly_shrink_are_stored_as_they_are(size: int) -> None:
+    content = random.Random(size).randbytes(size)
+    packed = _packed([content], 2)
+    assert len(packed) <= size + 5 * (size // 65_535 + 3) + 18
+    # A stored block says so in its first three bits; the first one has up to 65,535 bytes.
+    assert packed[10] & 0b110 == 0 and content[: min(size, 65_535)] in packed
+    assert gzip.decompress(packed) == content
+    inflate = gunzip()
+    plain = inflate.decompress(packed, size + 1)
+    assert plain == content and inflate.eof and not inflate.unused_data
+
+
+def test_blocks_that_shrink_by_more_than_a_tenth_are_compressed() -> None:
+    longs = bytearray(random.Random(7).randbytes(BLOCK_BYTES))
+    longs[6::8] = longs[7::8] = bytes(BLOCK_BYTES // 8)
+    packed = _packed([bytes(longs)], 1)
+    assert len(packed) < 0.9 * len(longs) and gzip.decompress(packed) == longs
