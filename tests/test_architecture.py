@@ -4,6 +4,7 @@ under TYPE_CHECKING. The table is the floor plan of ARCHITECTURE.md."""
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import subprocess
 import sys
@@ -55,13 +56,18 @@ HOUSE: dict[str, set[str]] = {
 GROUND_ORDER = ["decimals", "clock", "errors", "data_types", "names"]
 
 
+@functools.cache
+def imports_of(file: Path) -> list[ast.Import | ast.ImportFrom]:
+    return [node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, (ast.Import, ast.ImportFrom))]
+
+
 def imported_rooms(file: Path) -> set[str]:
     rooms = set()
-    for node in ast.walk(ast.parse(file.read_text())):
+    for node in imports_of(file):
         modules: list[str] = []
         if isinstance(node, ast.Import):
             modules = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
+        else:
             assert node.level == 0, f"{file}: relative import"
             modules = [node.module or ""]
             if node.module == "pinotpy":
@@ -120,8 +126,8 @@ def test_only_kernels_are_compiled() -> None:
 def test_a_library_of_the_outside_has_one_door(library: str) -> None:
     users = set()
     for file in FILES:
-        for node in ast.walk(ast.parse(file.read_text())):
-            names = [a.name for a in node.names] if isinstance(node, ast.Import) else [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+        for node in imports_of(file):
+            names = [a.name for a in node.names] if isinstance(node, ast.Import) else [node.module or ""]
             if any(name.split(".")[0] == library for name in names):
                 users.add(file.relative_to(SOURCE).as_posix())
     assert users <= ONE_DOOR[library], f"{library} is imported by {users}"
