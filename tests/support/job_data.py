@@ -114,9 +114,9 @@ def all_rows(report: JobReport, scratch: Path) -> list[tuple[Any, ...]]:
 
 
 def duckdb_rows(files: str) -> list[tuple[Any, ...]]:
-    """What DuckDB reads in the same Parquet files, sorted."""
+    """What DuckDB reads in the same files, of Parquet or CSV, sorted."""
     with duckdb.connect() as connection:
-        return sorted_rows(connection.sql(f"SELECT {', '.join(COLUMNS)} FROM read_parquet('{files}')").to_arrow_table())
+        return sorted_rows(connection.sql(f"SELECT {', '.join(COLUMNS)} FROM '{files}'").to_arrow_table())
 
 
 def sorted_rows(table: pa.Table) -> list[tuple[Any, ...]]:

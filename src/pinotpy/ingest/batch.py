@@ -30,7 +30,9 @@ def find_input_files(data_dir: Path, file_format: FileFormat | None = None) -> l
         return [(data_dir, found_format)]
     if not data_dir.is_dir():
         raise NotFoundError(f"no folder or file '{data_dir}'", file=str(data_dir))
-    found = [(path, format_of(path)) for path in sorted(data_dir.rglob("*")) if path.is_file() and not path.name.startswith(".")]
+    hidden = (".", "_")  # what other systems leave beside data: `_SUCCESS`, `_temporary/…`
+    paths = [path for path in sorted(data_dir.rglob("*")) if path.is_file() and not any(part.startswith(hidden) for part in path.relative_to(data_dir).parts)]
+    found = [(path, format_of(path)) for path in paths]
     files = [(path, known) for path, known in found if known is not None and file_format in (None, known)]
     if not files:
         raise NotFoundError(f"no {file_format or 'data'} file in '{data_dir}', expected names that end with .{file_format or ', .'.join(FileFormat)}")
@@ -41,7 +43,7 @@ def segment_facts(schema: Schema, table_config: TableConfig | None, batches: Seq
     """Range of the time column, for the segment's name; checks it against 1971..2071 unless segmentTimeValueCheck is off.
 
     Raises:
-        DecodeError: the range leaves these years, which retention and time boundary could not handle.
+        DecodeError: the range leaves these years, which retention and time boundary could not handle, or is none (20261331).
     """
     table = table_config.raw_table_name if table_config is not None else schema.schema_name
     column = table_config.segments.time_column_name if table_config is not None else None
@@ -53,7 +55,12 @@ def segment_facts(schema: Schema, table_config: TableConfig | None, batches: Seq
     time_format = schema.field_specs[column].date_time_format
     if time_format is None:
         return SegmentFacts(table, sequence_id, low, high)
-    start_ms, end_ms = time_format.millis_from_value(low), time_format.millis_from_value(high)
+    try:
+        start_ms, end_ms = time_format.millis_from_value(low), time_format.millis_from_value(high)
+    except (ValueError, OverflowError) as error:
+        raise DecodeError(
+            f"'{file}': times of column '{column}' reach from {low} to {high}, expected times of its format: {error}", file=file, column=column
+        ) from error
     checks = table_config is None or table_config.ingestion is None or table_config.ingestion.segment_time_value_check
     if checks and not (VALID_TIME_MS[0] <= start_ms and end_ms <= VALID_TIME_MS[1]):
         raise DecodeError(

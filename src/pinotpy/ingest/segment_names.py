@@ -9,17 +9,18 @@ from __future__ import annotations
 import re
 import uuid
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Protocol
 from urllib.parse import unquote, urlsplit
 
 from pinotpy.config.segments_config import PushFrequency
-from pinotpy.errors import QueryExecutionError, UserError
+from pinotpy.errors import DataError, QueryExecutionError, UserError
 from pinotpy.fs.uris import authority_and_path, scheme_of
 from pinotpy.functions.patterns import TextPattern, regexp_pattern
 from pinotpy.names import check_segment_name
 
 _NAMESPACE = uuid.UUID("5b0f53c6-4b51-5a53-9d0c-0a6f0e3a7c11")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _GROUP = re.compile(r"\$\{filePathPattern:\\(\d{1,2})\}")
 
 
@@ -93,7 +94,10 @@ class NormalizedDateNames:
         if millis is None:
             return None
         pattern = "%Y-%m-%d-%H" if self.push_frequency is PushFrequency.HOURLY else "%Y-%m-%d"
-        return datetime.fromtimestamp(millis / 1000, UTC).strftime(pattern)
+        try:
+            return (_EPOCH + timedelta(milliseconds=millis)).strftime(pattern)
+        except (OverflowError, ValueError) as error:
+            raise DataError(f"{millis} ms since 1970 is in no year from 1 to 9999: no date of a segment's name; mend the data, or take simple names") from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from pinotpy.ingest.jobs.plan import DealtRows, Unit, UnitKind, plan_groups, pla
 from pinotpy.ingest.jobs.report import JobReport, UnitReport
 from pinotpy.ingest.jobs.run import equal_names, rows_per_segment, why_it_ends
 from pinotpy.ingest.jobs.spec import FileErrors
-from pinotpy.ingest.jobs.work_folder import drop_unfinished, work_folder
+from pinotpy.ingest.jobs.work_folder import work_folder
 from pinotpy.spark_jobs.executing import build_files, deal_files
 from pinotpy.spark_jobs.parcels import PARCELS_DDL
 from pinotpy.spark_jobs.regrouping import Parcels, collect_parcels, plan_cuts, write_cuts
@@ -46,8 +46,6 @@ def build_segments(spark: Any, context: JobContext, attempts_max: int, show: Sho
             reports, error = _from_source(spark, context, attempts_max, show)
         else:
             reports, error = _from_files(spark, context, attempts_max, show)
-        # Of workers that died while they wrote; the tasks that took their place are done.
-        drop_unfinished(spec.output_dir_uri or "")
     took_ms = round((time.perf_counter() - started) * 1000)
     job = JobReport(spec.job_type.value, context.table_name, spec.output_dir_uri or "", tuple(reports), took_ms=took_ms, error=error)
     if job.error is None and not job.segments:

@@ -226,3 +226,15 @@ def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path: Path, documen
     (tmp_path / "out").write_text("a file")
     ended = pinotpy("create-segment", "--data-dir", a_folder(tmp_path), *documents)
     assert ended.status == 1 and str(tmp_path / "out") in ended.err and ended.err.count("\n") == 1
+
+
+def test_marks_of_other_systems_are_no_data_and_no_file_is_read_twice(tmp_path: Path, documents: list[str], pinotpy: Any) -> None:
+    folder = a_folder(tmp_path)
+    for name in ("_temporary/0/a.csv", ".hidden/a.csv", "_b.csv"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        write_csv(folder / name, JANUARY)
+    ended = pinotpy("create-segment", "--data-dir", folder, *documents, "--json")
+    assert ended.status == 0 and ended.document["numRowsRead"] == 3, ended.err
+    (folder / "latest.csv").symlink_to(folder / "a-january.csv")
+    refused = pinotpy("create-segment", "--data-dir", folder, *documents)
+    assert refused.status == 1 and "read twice" in refused.err

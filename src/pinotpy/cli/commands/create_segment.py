@@ -61,6 +61,7 @@ def run(
     from pinotpy.cli.job_running import run_and_report
     from pinotpy.ingest.batch import find_input_files
     from pinotpy.ingest.jobs.context import JobContext
+    from pinotpy.ingest.jobs.input_files import refuse_links_to_one_file
     from pinotpy.ingest.jobs.run import build_segments
     from pinotpy.ingest.jobs.spec import IngestionJobSpec
     from pinotpy.ingest.readers.catalog import format_from_text
@@ -96,6 +97,7 @@ def run(
     context = JobContext(spec, documents.schema, documents.table_config)
     context.check()
     inputs = [_entry(path, data_dir, str(found)) for path, found in files]
+    refuse_links_to_one_file(inputs)
     run_and_report(lambda progress: build_segments(context, inputs, progress=progress), as_json=as_json)
 
 

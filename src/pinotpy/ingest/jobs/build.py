@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
@@ -15,6 +15,7 @@ import pyarrow as pa
 from pinotpy.errors import DataError, DecodeError, InvalidConfigError, PinotError, UserError
 from pinotpy.fs.file_systems import file_system_for
 from pinotpy.fs.uris import LOCAL_SCHEMES, file_name, join, local_path, masked, scheme_of
+from pinotpy.ingest.batch import segment_facts
 from pinotpy.ingest.held_rows import hold_rows
 from pinotpy.ingest.jobs.context import JobContext
 from pinotpy.ingest.jobs.dealt_rows import DealtFile, deal_rows
@@ -35,10 +36,11 @@ UnitProgress = Callable[[int], None]
 
 @dataclass(slots=True)
 class _State:
-    """Where the unit's rejected rows went, if there are any; whether its input is still read."""
+    """Where the unit's rejected rows went, if there are any; whether it is of one input file, and whether that is still read."""
 
+    is_of_file: bool
+    reads: bool
     reject_uri: str | None = None
-    reads: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +66,11 @@ def build_unit(context: JobContext, unit: Unit, work_dir: Path, *, threads: int 
     shutil.rmtree(own, ignore_errors=True)
     own.mkdir(parents=True)
     ledger = RowLedger(masked(unit.inputs[0].uri)) if unit.inputs else None
-    state = _State()
+    is_of_file = unit.kind in (UnitKind.FILE, UnitKind.DEAL)
+    state = _State(is_of_file, reads=is_of_file)
     try:
         place = _Place(own, threads, progress, state)
-        report = _read_unit(context, unit, place, ledger) if unit.kind in (UnitKind.FILE, UnitKind.DEAL) else _group_unit(context, unit, place)
+        report = _read_unit(context, unit, place, ledger) if is_of_file else _group_unit(context, unit, place)
     except Exception as error:  # the top of a unit
         if not isinstance(error, PinotError | OSError):
             _log.exception("unit failed unit=%d", unit.unit_id)
@@ -83,7 +86,7 @@ def build_unit(context: JobContext, unit: Unit, work_dir: Path, *, threads: int 
 def _is_input_fault(error: Exception, state: _State) -> bool:
     """Whether the file is to blame, and not the job, the output or this machine."""
     if isinstance(error, DecodeError):
-        return True
+        return state.is_of_file
     return state.reads and isinstance(error, DataError | UserError) and not isinstance(error, InvalidConfigError)
 
 
@@ -108,7 +111,7 @@ def _read_unit(context: JobContext, unit: Unit, place: _Place, ledger: RowLedger
         )
         if unit.kind is UnitKind.DEAL:
             folder = dealt_folder(place.work_dir.parent, unit.unit_id)
-            deal_rows(rows, context.groups, context.schema, folder, context.spec.pinotpy.memory_bytes_max)
+            deal_rows(with_checked_times(context, rows, masked(entry.uri)), context.groups, context.schema, folder, context.spec.pinotpy.memory_bytes_max)
         else:
             batches = hold_rows(rows, context.dictionary_columns)
             place.state.reads = False
@@ -117,6 +120,16 @@ def _read_unit(context: JobContext, unit: Unit, place: _Place, ledger: RowLedger
     if ledger.num_rows_indexed == 0 and context.spec.fail_on_empty_segment:
         raise DataError(f"'{masked(entry.uri)}' has no row to index, and failOnEmptySegment is true", file=masked(entry.uri))
     return UnitReport(unit.unit_id, (_file_report(entry, ledger),), tuple(segments))
+
+
+def with_checked_times(context: JobContext, batches: Iterable[pa.RecordBatch], where: str) -> Iterator[pa.RecordBatch]:
+    """Rows on their way to groups; a segment's check of its times comes too late there, when nobody knows the file.
+
+    Raises DecodeError for times that no segment may have.
+    """
+    for batch in batches:
+        segment_facts(context.schema, context.table_config, [batch], 0, where)
+        yield batch
 
 
 def _group_unit(context: JobContext, unit: Unit, place: _Place) -> UnitReport:

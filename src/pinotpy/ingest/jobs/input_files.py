@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Final
 
 from pinotpy.errors import NotFoundError, UserError
 from pinotpy.fs.file_systems import file_system_for
 from pinotpy.fs.settings import FileSystemSettings
-from pinotpy.fs.uris import file_name, masked
+from pinotpy.fs.uris import LOCAL_SCHEMES, file_name, masked, scheme_of
 from pinotpy.ingest.jobs.file_patterns import file_pattern
+from pinotpy.ingest.jobs.places import lies_below, real_path
 from pinotpy.ingest.jobs.spec import IngestionJobSpec
 from pinotpy.ingest.readers.catalog import format_from_text, format_of
 from pinotpy.ingest.readers.spec import FileFormat
 from pinotpy.ingest.segment_names import path_of
 
+ARCHIVE_ENDING: Final = ".tar.gz"
 # What Hadoop, Spark and file systems leave beside data: `_SUCCESS`, `_temporary/…`, `.part-0.crc`.
 _HIDDEN: Final = (".", "_")
 
@@ -37,23 +39,27 @@ class InputEntry:
 def find_inputs(spec: IngestionJobSpec, settings: FileSystemSettings) -> list[InputEntry]:
     """The files that the job reads, by URI ascending.
 
-    Names that begin with '.' or '_', and what lies in such folders, are no data. Without includeFileNamePattern the files are
+    Names that begin with '.' or '_', and what lies in such folders, are no data, nor is what jobs write: archives, and all below the
+    output and the folder for rejected rows where these lie in the input's folder. Without includeFileNamePattern the files are
     those whose name tells a known format, or, with dataFormat, all of them.
 
     Raises:
         NotFoundError: there is none.
-        UserError: a pattern is none, or a file that it takes has no format that is known.
+        UserError: a pattern is none, or a file that it takes has no format that is known; two are one file, by a link.
     """
     assert spec.input_dir_uri is not None
     root, given = spec.input_dir_uri, reader_format(spec)
     include = file_pattern(spec.include_file_name_pattern, "includeFileNamePattern") if spec.include_file_name_pattern else None
     exclude = file_pattern(spec.exclude_file_name_pattern, "excludeFileNamePattern") if spec.exclude_file_name_pattern else None
+    own = [folder for folder in (spec.output_dir_uri, spec.pinotpy.reject_file_uri) if folder is not None and lies_below(folder, root)]
     found: list[InputEntry] = []
     num_seen = 0
     for entry in file_system_for(root, settings).list(root):
         path = path_of(entry.uri)
         below = _below(path, path_of(root), file_name(entry.uri))
-        if any(part.startswith(_HIDDEN) for part in below.split("/")) or (not spec.search_recursively and "/" in below):
+        if is_hidden(below) or (not spec.search_recursively and "/" in below):
+            continue
+        if below.endswith(ARCHIVE_ENDING) or any(lies_below(entry.uri, folder) for folder in own):
             continue
         num_seen += 1
         if (include is not None and not include(path, below)) or (exclude is not None and exclude(path, below)):
@@ -66,7 +72,28 @@ def find_inputs(spec: IngestionJobSpec, settings: FileSystemSettings) -> list[In
     if not found:
         wanted = f"that '{spec.include_file_name_pattern}' takes" if include is not None else f"of format {given}" if given else "whose name tells a format"
         raise NotFoundError(f"no input file {wanted} in '{masked(root)}': {num_seen} files are there", uri=masked(root))
+    refuse_links_to_one_file(found)
     return found
+
+
+def is_hidden(below: str) -> bool:
+    """Whether a path below the input's folder is no data by its names."""
+    return any(part.startswith(_HIDDEN) for part in below.split("/"))
+
+
+def refuse_links_to_one_file(entries: Sequence[InputEntry]) -> None:
+    """Raises UserError for two entries that are one file of this machine, such as by a folder `latest` that is a link: every row would be there twice."""
+    by_path: dict[Path, InputEntry] = {}
+    for entry in entries:
+        if scheme_of(entry.uri) not in LOCAL_SCHEMES:
+            continue
+        path = real_path(entry.uri)
+        if path in by_path:
+            raise UserError(
+                f"'{masked(by_path[path].uri)}' and '{masked(entry.uri)}' are one file, by a link: its rows would be read twice; leave one of them out "
+                "(jobs: excludeFileNamePattern)"
+            )
+        by_path[path] = entry
 
 
 def reader_format(spec: IngestionJobSpec) -> FileFormat | None:

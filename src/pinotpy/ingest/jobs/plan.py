@@ -16,11 +16,12 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any, Final
 
+from pinotpy.config.segments_config import PushFrequency
 from pinotpy.errors import UserError
 from pinotpy.ingest.jobs.context import JobContext
 from pinotpy.ingest.jobs.input_files import InputEntry, find_inputs
 from pinotpy.ingest.jobs.segment_naming import numbers_by_folder
-from pinotpy.ingest.segment_names import FixedName
+from pinotpy.ingest.segment_names import FixedName, NormalizedDateNames
 
 # Rows that a trial segment is built of: enough for its bytes a row to be those of a whole one.
 TRIAL_ROWS: Final = 200_000
@@ -129,11 +130,19 @@ def plan_groups(context: JobContext, dealt: Sequence[DealtRows], first_unit_id: 
     cuts = [(group, first, last) for group in sorted(totals) for first, last in _cuts(totals[group], rows_per_segment)]
     by_bucket = numbers_by_folder(context.spec.segment_name_generator_spec, context.schema, context.table_config)
     # Rows of one time bucket are numbered by themselves: another day's data changes no name of this one.
-    ids = _numbers([group.rpartition("/")[2] if by_bucket and context.spec.pinotpy.time_bucket is not None else "" for group, _, _ in cuts])
+    ids = _numbers([_name_part(context, group) if by_bucket and context.spec.pinotpy.time_bucket is not None else "" for group, _, _ in cuts])
     units = []
     for index, ((group, first, last), number) in enumerate(zip(cuts, ids, strict=True)):
         units.append(_group_unit(UnitKind.GROUP, first_unit_id + index, number, group, dealt, first, last))
     return units
+
+
+def _name_part(context: JobContext, group: str) -> str:
+    """What of a group's time bucket stands in the names of its segments: two hours of a day are one where names tell days."""
+    label = group.rpartition("/")[2]
+    names = context.names
+    tells_days = isinstance(names, NormalizedDateNames) and names.push_frequency is not PushFrequency.HOURLY
+    return label.partition("T")[0] if tells_days else label
 
 
 def plan_trial(dealt: Sequence[DealtRows], unit_id: int, rows_max: int = TRIAL_ROWS) -> Unit | None:

@@ -9,8 +9,8 @@ from pinotpy.fs.file_systems import file_system_for
 from pinotpy.fs.uris import masked
 from pinotpy.ingest.jobs.context import file_system_settings
 from pinotpy.ingest.jobs.file_patterns import file_pattern
+from pinotpy.ingest.jobs.input_files import ARCHIVE_ENDING
 from pinotpy.ingest.jobs.report import JobReport
-from pinotpy.ingest.jobs.segment_output import ARCHIVE_ENDING
 from pinotpy.ingest.jobs.spec import IngestionJobSpec
 from pinotpy.ingest.segment_names import path_of
 

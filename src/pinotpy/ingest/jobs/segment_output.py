@@ -23,6 +23,7 @@ from pinotpy.fs.settings import FileSystemSettings
 from pinotpy.fs.uris import LOCAL_SCHEMES, join, local_path, masked, scheme_of
 from pinotpy.ingest.batch import segment_facts
 from pinotpy.ingest.jobs.context import JobContext
+from pinotpy.ingest.jobs.input_files import ARCHIVE_ENDING
 from pinotpy.ingest.jobs.report import SegmentReport
 from pinotpy.ingest.row_order import sort_rows
 from pinotpy.segment.archive import pack_segment, read_archive_metadata
@@ -30,7 +31,6 @@ from pinotpy.segment.builder import build_segment
 from pinotpy.segment.metadata import SegmentMetadata
 
 _log = logging.getLogger(__name__)
-ARCHIVE_ENDING = ".tar.gz"
 _COMPARE_BYTES = 1 << 20
 
 

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Final
 from pydantic import BeforeValidator, Field
 
 from pinotpy.config.document import Document, Number, Text, Truth, WholeNumber, collect, describe, named, refuse, to_plain
-from pinotpy.errors import Fault
+from pinotpy.errors import Fault, UserError
 from pinotpy.ingest.jobs.job_parts import (
     ExecutionFrameworkSpec,
     PinotClusterSpec,
@@ -29,6 +29,7 @@ from pinotpy.ingest.jobs.job_parts import (
     TlsSpec,
     unknown_keys,
 )
+from pinotpy.ingest.jobs.places import lies_below
 from pinotpy.ingest.jobs.templates import fill_templates
 from pinotpy.ingest.jobs.yaml_text import parse_yaml
 from pinotpy.ingest.time_buckets import Bucket
@@ -213,13 +214,20 @@ def _faults_of(spec: IngestionJobSpec) -> Iterator[Fault]:
     if not spec.pinot_cluster_specs and spec.job_type.creates and (spec.table_spec.schema_uri is None):
         yield Fault("$.tableSpec.schemaURI", "nothing", "the place of the schema, or pinotClusterSpecs to ask the controller for it")
     rejects = spec.pinotpy.reject_file_uri
-    if rejects is not None and spec.input_dir_uri is not None and f"{rejects.rstrip('/')}/".startswith(f"{spec.input_dir_uri.rstrip('/')}/"):
+    if rejects is not None and spec.input_dir_uri is not None and _lies_within(rejects, spec.input_dir_uri):
         yield Fault("$.pinotpy.rejectFileURI", describe(rejects), "a folder outside of inputDirURI: the next run would read what this one rejects")
     schemes: set[str] = set()
     for index, each in enumerate(spec.pinot_fs_specs):
         if each.scheme.lower() in schemes:
             yield Fault(f"$.pinotFSSpecs[{index}].scheme", describe(each.scheme), "each scheme once")
         schemes.add(each.scheme.lower())
+
+
+def _lies_within(uri: str, folder: str) -> bool:
+    try:
+        return lies_below(f"{uri.rstrip('/')}/x", folder)
+    except UserError:
+        return False  # no URI: told where it is used
 
 
 def _without_nulls(value: Any) -> Any:

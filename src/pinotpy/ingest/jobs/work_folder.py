@@ -1,7 +1,8 @@
 """The folder of a job on this machine: what is not finished lies there, and nowhere else.
 
 Its name is made of the output's URI, so that the job that runs again after a kill finds what was left, and removes it. It is locked
-while a job lives: two jobs into one output would write over each other. The lock goes with the process, however it ends.
+while a job lives, and so is a local output itself, for jobs with other working folders: two jobs into one output would write over
+each other. Locks go with the process, however it ends.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from pinotpy.errors import OutOfCapacityError, UserError
@@ -23,11 +24,12 @@ from pinotpy.ingest.jobs.spec import IngestionJobSpec
 
 @contextmanager
 def work_folder(spec: IngestionJobSpec) -> Iterator[Path]:
-    """An empty folder for the job, removed at the end; half-written files that a killed job left at a local output go, too.
+    """An empty folder for the job, removed at the end; half-written files at a local output go before and after, of jobs and workers
+    that were killed.
 
     Raises:
         OutOfCapacityError: another job of this machine builds into the same output now.
-        UserError: the folder cannot be made.
+        UserError: the folder, or a local output, cannot be made.
     """
     output = spec.output_dir_uri or ""
     identity = str(local_path(output).resolve()) if scheme_of(output) in LOCAL_SCHEMES else output.rstrip("/")
@@ -36,13 +38,49 @@ def work_folder(spec: IngestionJobSpec) -> Iterator[Path]:
     folder = parent / f"pinotpy-job-{os.getuid()}-{hashlib.sha256(identity.encode()).hexdigest()[:16]}"
     lock = _locked(folder, output)
     try:
-        _empty(folder)
-        drop_unfinished(output)
-        yield folder
+        with _locked_output(output):
+            _empty(folder)
+            drop_unfinished(output)
+            try:
+                yield folder
+            finally:
+                drop_unfinished(output)
     finally:
         _empty(folder)
         shutil.rmtree(folder, ignore_errors=True)
         os.close(lock)
+
+
+@contextmanager
+def _locked_output(output: str) -> Iterator[None]:
+    """A local output, made if it is missing, for this job alone; one that got nothing is not left behind."""
+    if scheme_of(output) not in LOCAL_SCHEMES:
+        yield
+        return
+    folder = local_path(output)
+    is_new = not folder.exists()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise UserError(f"the output '{masked(output)}' cannot be made: {(error.strerror or str(error)).lower()}; name another outputDirURI") from error
+    try:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise _busy(output) from error
+        except OSError:
+            pass  # a mounted storage that has no locks of folders: the working folder's is all there is
+        yield
+    finally:
+        os.close(held)
+        if is_new:
+            with suppress(OSError):  # not empty
+                folder.rmdir()
+
+
+def _busy(output: str) -> OutOfCapacityError:
+    return OutOfCapacityError(f"another job builds into '{masked(output)}' now: wait for its end, or name another outputDirURI")
 
 
 def _locked(folder: Path, output: str) -> int:
@@ -62,7 +100,7 @@ def _locked(folder: Path, output: str) -> int:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             os.close(lock)
-            raise OutOfCapacityError(f"another job builds into '{masked(output)}' now: wait for its end, or name another outputDirURI") from error
+            raise _busy(output) from error
         # The job before may have removed the file between our open and our lock: then the lock is on nothing.
         if file.exists() and os.fstat(lock).st_ino == file.stat().st_ino:
             return lock

@@ -264,9 +264,9 @@ def test_two_jobs_cannot_build_into_one_output_and_what_a_dead_one_left_is_remov
             run_job(spec)
         (folder / "dealt").mkdir()
         (folder / "dealt" / "half").write_text("x")
-        (tmp_path / "out").mkdir()
-        (tmp_path / "out" / ".unfinished-1").write_text("x")
-        # As after a kill: the lock is gone, the files are there.
+    # As after a kill: the lock is gone, the files are there.
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / ".unfinished-1").write_text("x")
     folder.mkdir(parents=True)
     (folder / "unit-7").mkdir()
     assert run_job(spec).error is None

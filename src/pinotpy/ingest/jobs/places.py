@@ -1,0 +1,23 @@
+"""Where the folders of a job lie to each other."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from pinotpy.fs.uris import LOCAL_SCHEMES, local_path, scheme_of
+
+
+def lies_below(uri: str, folder: str) -> bool:
+    """Whether a file or folder lies in a folder, not being it; on this machine however the two are written, and by links.
+
+    Raises UserError for text that is no URI.
+    """
+    if scheme_of(uri) in LOCAL_SCHEMES and scheme_of(folder) in LOCAL_SCHEMES:
+        return real_path(folder) in real_path(uri).parents
+    return uri.rstrip("/").startswith(f"{folder.rstrip('/')}/")
+
+
+def real_path(uri: str) -> Path:
+    """The absolute path of a plain path or a `file:` URI, links resolved; links in a circle stay as they are."""
+    return Path(os.path.realpath(local_path(uri)))

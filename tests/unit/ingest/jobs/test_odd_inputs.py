@@ -1,0 +1,132 @@
+"""Proves that no row is read twice or lost where folders of a job lie in each other, where links lead to one file twice, and where
+times are none: what cannot be right is refused with its place, and what is left out is left out whole."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from job_data import CONFIG, FIRST_DAY, SCHEMA, all_rows, duckdb_rows, job
+
+from pinotpy.errors import InvalidConfigError, OutOfCapacityError, UserError
+from pinotpy.ingest.jobs.run import run_job
+from pinotpy.ingest.jobs.work_folder import work_folder
+
+HEADER = "customer,city,price,pieces,day\n"
+GOOD = f"1,Bern,2.5,3,{FIRST_DAY}\n"
+
+
+def write_csv(path: Path, *lines: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(HEADER + "".join(lines))
+    return path
+
+
+def write_times(folder: Path, time_format: str, data_type: str, *values: str, checked: bool = True) -> None:
+    """Documents whose time column has a format, and a file with these times."""
+    day = {"name": "day", "dataType": data_type, "format": time_format, "granularity": "1:DAYS"}
+    (folder / "schema.json").write_text(json.dumps({**SCHEMA, "dateTimeFieldSpecs": [day]}))
+    (folder / "table.json").write_text(json.dumps({**CONFIG, "ingestionConfig": {"segmentTimeValueCheck": checked}}))
+    write_csv(folder / "in" / "a.csv", *(f"1,Bern,2.5,3,{value}\n" for value in values))
+
+
+@pytest.mark.parametrize("out", ["in/out", "in", "link/out"])
+def test_what_a_job_wrote_is_no_input_of_the_next_one(tmp_path: Path, out: str) -> None:
+    file = write_csv(tmp_path / "in" / "a.csv", GOOD * 5)
+    (tmp_path / "link").symlink_to(tmp_path / "in")
+    for _ in range(2):
+        report = run_job(job(tmp_path, out, recordReaderSpec={"dataFormat": "csv"}, pinotpy={"rowsPerSegment": 100}))
+        assert report.error is None and len(report.files) == 1
+        assert all_rows(report, tmp_path / "scratch") == duckdb_rows(str(file))
+
+
+@pytest.mark.parametrize("spelling", ["{0}/in/rejects", "file://{0}/in/rejects", "{0}/./in/rejects", "{0}/link/rejects", "{0}/x/../in", "{0}/link"])
+def test_rejected_rows_cannot_go_where_the_next_run_reads(tmp_path: Path, spelling: str) -> None:
+    write_csv(tmp_path / "in" / "a.csv", GOOD)
+    (tmp_path / "link").symlink_to(tmp_path / "in")
+    with pytest.raises(InvalidConfigError, match=r"rejectFileURI.*outside of inputDirURI"):
+        job(tmp_path, pinotpy={"rejectFileURI": spelling.format(tmp_path)})
+
+
+def test_a_file_that_is_there_twice_by_a_link_is_refused(tmp_path: Path) -> None:
+    write_csv(tmp_path / "in" / "2026-01" / "a.csv", GOOD)
+    (tmp_path / "in" / "latest").symlink_to("2026-01")
+    with pytest.raises(UserError, match=r"2026-01/a\.csv.*latest/a\.csv.*read twice"):
+        run_job(job(tmp_path))
+    assert run_job(job(tmp_path, excludeFileNamePattern="glob:latest/*")).total("num_rows_indexed") == 1
+    # A link to elsewhere is a way to name input.
+    write_csv(tmp_path / "elsewhere.csv", GOOD)
+    (tmp_path / "in" / "latest").unlink()
+    (tmp_path / "in" / "other.csv").symlink_to(tmp_path / "elsewhere.csv")
+    through = {"configs": {"use.global.directory.sequence.id": "true"}}
+    assert run_job(job(tmp_path, "both", segmentNameGeneratorSpec=through)).total("num_rows_indexed") == 2
+
+
+@pytest.mark.parametrize("ours", [{}, {"timeBucket": "DAY"}, {"rowsPerSegment": 100}], ids=["files", "buckets", "rows"])
+def test_a_file_with_times_that_no_segment_may_have_is_left_out_whole(tmp_path: Path, ours: dict[str, Any]) -> None:
+    good = write_csv(tmp_path / "in" / "a.csv", GOOD * 5)
+    write_csv(tmp_path / "in" / "b.csv", "1,Bern,2.5,3,2000000\n" * 3, GOOD * 2)
+    failed = run_job(job(tmp_path, "failed", pinotpy=ours))
+    assert failed.error is not None and "b.csv" in failed.error and "1971 to 2071" in failed.error
+    report = run_job(job(tmp_path, pinotpy={**ours, "onFileError": "SKIP"}))
+    assert report.error is None and report.num_failures == 1
+    assert report.total("num_rows_indexed") == sum(segment.num_docs for segment in report.segments) == 5
+    assert all_rows(report, tmp_path / "scratch") == duckdb_rows(str(good))
+
+
+def test_an_output_that_cannot_take_a_segment_is_no_fault_of_a_file(tmp_path: Path) -> None:
+    write_csv(tmp_path / "in" / "a.csv", GOOD * 5)
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / f"orders_{FIRST_DAY}_{FIRST_DAY}_0.tar.gz").write_bytes(b"precious")
+    report = run_job(job(tmp_path, pinotpy={"rowsPerSegment": 2, "onFileError": "SKIP"}))
+    assert report.error is not None and "overwriteOutput" in report.error and "SKIP" not in report.error
+
+
+@pytest.mark.parametrize("ours", [{}, {"rowsPerSegment": 10}], ids=["files", "regrouped"])
+def test_numbers_that_are_no_dates_are_told_with_their_file(tmp_path: Path, ours: dict[str, Any]) -> None:
+    write_times(tmp_path, "1:DAYS:SIMPLE_DATE_FORMAT:yyyyMMdd", "INT", "20260101", "20261331")
+    report = run_job(job(tmp_path, pinotpy=ours))
+    assert report.error is not None and "a.csv" in report.error and "20261331" in report.error and "internal" not in report.error
+
+
+@pytest.mark.parametrize("ours", [{}, {"timeBucket": "DAY"}], ids=["files", "buckets"])
+def test_years_without_a_date_have_no_normalized_name(tmp_path: Path, ours: dict[str, Any]) -> None:
+    write_times(tmp_path, "1:DAYS:EPOCH", "INT", "2147483647", "-2147483648", checked=False)
+    report = run_job(job(tmp_path, segmentNameGeneratorSpec={"type": "normalizedDate"}, pinotpy=ours))
+    assert report.error is not None and "take simple names" in report.error
+    assert run_job(job(tmp_path, "simple", segmentNameGeneratorSpec={"type": "simple"}, pinotpy=ours)).error is None
+
+
+def test_hours_of_a_day_are_numbered_where_names_tell_days(tmp_path: Path) -> None:
+    hours = [1_767_225_600_000 + hour * 3_600_000 for hour in (0, 5, 23, 24)]
+    write_times(tmp_path, "1:MILLISECONDS:EPOCH", "LONG", *(str(hour) for hour in hours))
+    report = run_job(job(tmp_path, segmentNameGeneratorSpec={"type": "normalizedDate"}, pinotpy={"timeBucket": "HOUR"}))
+    assert report.error is None
+    assert [segment.segment_name for segment in report.segments] == [
+        *(f"orders_2026-01-01_2026-01-01_{number}" for number in (0, 1, 2)),
+        "orders_2026-01-02_2026-01-02_0",
+    ]
+
+
+def test_two_jobs_with_other_working_folders_cannot_build_into_one_output(tmp_path: Path) -> None:
+    write_csv(tmp_path / "in" / "a.csv", GOOD)
+    with work_folder(job(tmp_path)), pytest.raises(OutOfCapacityError, match="another job"):
+        run_job(job(tmp_path, pinotpy={"workingDir": str(tmp_path / "other")}))
+    assert not (tmp_path / "out").exists(), "a job that did nothing leaves nothing"
+    assert run_job(job(tmp_path)).error is None
+
+
+def test_an_output_that_cannot_be_made_is_told_before_a_file_is_read(tmp_path: Path) -> None:
+    write_csv(tmp_path / "in" / "a.csv", GOOD)
+    (tmp_path / "out").write_text("a file")
+    with pytest.raises(UserError, match=r"the output '.*/out' cannot be made: .*outputDirURI"):
+        run_job(job(tmp_path))
+
+
+def test_what_a_killed_worker_was_writing_goes_at_the_end(tmp_path: Path) -> None:
+    with work_folder(job(tmp_path)):
+        (tmp_path / "out" / "deep").mkdir()
+        (tmp_path / "out" / "deep" / ".unfinished-7").write_text("half")
+    assert not (tmp_path / "out" / "deep" / ".unfinished-7").exists()
