@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from datetime import date, datetime
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import orjson
@@ -24,7 +24,7 @@ def normalized(text: str) -> str:
     if _NEEDS_DECIMALS.search(text) is None:
         return orjson.dumps(orjson.loads(text)).decode()
     try:
-        return dumps(json.loads(text, parse_float=Decimal, parse_constant=_refuse_constant))
+        return dumps(json.loads(text, parse_float=decimal_of, parse_constant=_refuse_constant))
     except RecursionError:
         raise ValueError(f"nested deeper than {DEPTH_MAX}") from None
 
@@ -32,6 +32,24 @@ def normalized(text: str) -> str:
 def dumps(value: Any) -> str:
     """A parsed value as text in that form; raises ValueError for what JSON cannot hold."""
     return "".join(_written(value, 0))
+
+
+def decimal_of(text: str) -> Decimal:
+    """The number of a JSON text with all its digits; raises ValueError where no decimal has such an exponent."""
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        raise ValueError(f"the exponent of {text[:40]} is too large") from None
+
+
+def is_too_deep(value: Any) -> bool:
+    """Whether a parsed value is nested deeper than `dumps` writes."""
+    level = [value]
+    for _ in range(DEPTH_MAX + 1):
+        level = [item for one in level for item in (one.values() if isinstance(one, dict) else one) if isinstance(item, dict | list)]
+        if not level:
+            return False
+    return True
 
 
 def _refuse_constant(name: str) -> Any:

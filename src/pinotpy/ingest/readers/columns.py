@@ -6,6 +6,7 @@ several types meet, each is text as it would be alone.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from decimal import Decimal
 from itertools import chain
@@ -16,31 +17,72 @@ import pyarrow as pa
 from pinotpy.data_types import DataType
 from pinotpy.ingest import json_text
 from pinotpy.ingest.casting import java_double
+from pinotpy.ingest.conversion import Bad, Converted
 from pinotpy.ingest.readers.spec import ReaderColumn
 
 _NONE = type(None)
+_TEXTUAL = (DataType.JSON, DataType.MAP)
 _WHOLE = (DataType.INT, DataType.LONG, DataType.TIMESTAMP)
 _NUMBERS = (*_WHOLE, DataType.FLOAT, DataType.DOUBLE)
 
 
-def array_from_values(values: Sequence[Any], column: ReaderColumn) -> pa.Array:
+def array_from_values(values: Sequence[Any], column: ReaderColumn) -> Converted:
     """An array of the values' own common type; nested values are JSON text unless wanted nested; mixed types meet as text."""
     if column.nested:
-        return nested_array(values)
+        return Converted(nested_array(values))
+    bad: list[Bad] = []
     kinds = set(map(type, values))
-    if column.data_type in (DataType.JSON, DataType.MAP) or (column.single_value and dict in kinds):
-        values = [_text_of_nested(value, column.data_type) for value in values]
+    if dict in kinds or list in kinds or column.data_type in _TEXTUAL:
+        values = _with_texts_of_nested(values, column, bad)
+        kinds = set(map(type, values))
+    if column.data_type is DataType.BYTES and kinds - {str, bytes, list, _NONE}:
+        values = _without_numbers(values, bad)
         kinds = set(map(type, values))
     # Whole numbers among doubles would be written as doubles: 1 as 1.0, depending on the batch.
     if not column.single_value and list in kinds:
         kinds = kinds | set(map(type, chain.from_iterable(value for value in values if type(value) is list)))
-    is_mixed = len(kinds - {_NONE, list}) > 1 and column.data_type in (DataType.STRING, DataType.JSON, DataType.MAP)
+    is_mixed = len(kinds - {_NONE, list}) > 1 and column.data_type in (DataType.STRING, *_TEXTUAL)
     try:
         array = _array([_plain(value, column.single_value, column.data_type) for value in values] if is_mixed else values)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
         array = _array([_plain(value, column.single_value, column.data_type) for value in values])
     # A column without any value has Arrow's null type, which the pipeline takes as it is.
-    return array
+    return Converted(array, bad)
+
+
+def _with_texts_of_nested(values: Sequence[Any], column: ReaderColumn, bad: list[Bad]) -> list[Any]:
+    """Objects, and lists where text is wanted, as JSON text, each by itself: an Arrow struct would give it its neighbours' keys.
+
+    Where one value of another type is wanted, a list of one is that value, an empty one is none.
+    """
+    found = []
+    wants_text = column.single_value and column.data_type in (DataType.STRING, *_TEXTUAL)
+    for row, value in enumerate(values):
+        try:
+            if isinstance(value, list) and not wants_text:
+                if column.single_value and len(value) > 1:
+                    raise ValueError(f"{len(value)} values, expected one for a single-valued column")
+                items = [json_text.dumps(item) if isinstance(item, dict | list) else item for item in value]
+                found.append(items if not column.single_value else items[0] if items else None)
+            elif isinstance(value, dict | list) or (column.data_type in _TEXTUAL and value is not None and not isinstance(value, str | bytes)):
+                found.append(json_text.dumps(value))
+            else:
+                found.append(value)
+        except ValueError as error:
+            bad.append(Bad(row, str(error)))
+            found.append(None)
+    return found
+
+
+def _without_numbers(values: Sequence[Any], bad: list[Bad]) -> list[Any]:
+    """Numbers in a column of bytes are bad whatever stands beside them: as text their digits would be taken for hex."""
+    found = []
+    for row, value in enumerate(values):
+        is_number = value is not None and not isinstance(value, str | bytes | list)
+        if is_number:
+            bad.append(Bad(row, f"'{value}' is no hex text, expected two hex digits a byte"))
+        found.append(None if is_number else value)
+    return found
 
 
 def nested_array(values: Sequence[Any]) -> pa.Array:
@@ -73,25 +115,19 @@ def _offsets(lengths: Sequence[int]) -> list[int]:
     return offsets
 
 
-def _text_of_nested(value: Any, data_type: DataType) -> Any:
-    if isinstance(value, dict | list):
-        return json_text.dumps(value)
-    if data_type in (DataType.JSON, DataType.MAP) and value is not None and not isinstance(value, str | bytes):
-        return json_text.dumps(value)
-    return value
-
-
 def _plain(value: Any, single_value: bool, data_type: DataType = DataType.STRING) -> Any:
     """Text of a value among values of other types, for which the cast of the pipeline then decides as for the value alone."""
-    if value is None or isinstance(value, str):
-        return value
-    if isinstance(value, list) and not single_value:
-        return [_plain(item, True, data_type) for item in value]
+    if value is None:
+        return None
     if not single_value:
-        return [_plain(value, True, data_type)]
+        return [_plain(item, True, data_type) for item in (value if isinstance(value, list) else [value])]
+    if isinstance(value, str):
+        return value
     match value:
         case bool() if data_type in _NUMBERS:
             return str(int(value))
+        case int() | float() | Decimal() if data_type is DataType.BOOLEAN:
+            return "true" if value != 0 else "false"
         case bool():
             return "true" if value else "false"
         case float() if data_type in _WHOLE and value.is_integer():
@@ -103,7 +139,10 @@ def _plain(value: Any, single_value: bool, data_type: DataType = DataType.STRING
         case bytes():
             return value.hex()
         case dict() | list():
-            return json_text.dumps(value)
+            try:
+                return json_text.dumps(value)
+            except ValueError:  # NaN: a JSON column then refuses the text
+                return json.dumps(value, ensure_ascii=False)
     return str(value)
 
 

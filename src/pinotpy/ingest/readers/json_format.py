@@ -5,10 +5,13 @@ Objects are parsed one by one (orjson), columns made of many. Arrow's JSON reade
 
 from __future__ import annotations
 
+import codecs
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 import numpy as np
 import orjson
@@ -16,11 +19,18 @@ import pyarrow as pa
 
 from pinotpy.data_types import DataType
 from pinotpy.errors import Fault, InvalidConfigError
+from pinotpy.ingest import json_text
 from pinotpy.ingest.readers.columns import array_from_values
 from pinotpy.ingest.readers.spec import BATCH_ROWS, BufferedStream, InputBatch, InputFile, Progress, ReaderColumn, Reject, buffered_reader
 
 LINE_BYTES_MAX: Final = 64 << 20
 _CHUNK_BYTES: Final = 1 << 20
+_BLANKS: Final = re.compile(r"[ \t\r\n,]*")
+# orjson makes doubles of integers beyond 64 bits; a text of that many digits in a row may hold one.
+_DIGITS: Final = bytes.maketrans(b"123456789", b"000000000")
+_MANY_DIGITS: Final = b"0" * 19
+# What `surrogateescape` makes of bytes that are not UTF-8.
+_NO_UTF8: Final = re.compile("[\udc80-\udcff]")
 
 
 def read(file: InputFile, columns: Sequence[ReaderColumn], config: Mapping[str, Any], reject: Reject, progress: Progress) -> Iterator[InputBatch]:
@@ -30,33 +40,103 @@ def read(file: InputFile, columns: Sequence[ReaderColumn], config: Mapping[str, 
             "json reader config is not valid:", tuple(Fault(f"$.{key}", "an unknown key", "no keys: JSON has no settings") for key in config)
         )
     with file.open() as stream:
-        records = _records(file, buffered_reader(stream), any(column.data_type is DataType.BIG_DECIMAL for column in columns), reject)
+        exact = any(column.data_type is DataType.BIG_DECIMAL for column in columns)
         rows: list[dict[str, Any]] = []
         numbers: list[int] = []
-        for number, record in records:
+        for number, record in _records(file, buffered_reader(stream), _Parser(exact), reject):
             rows.append(record)
             numbers.append(number)
             if len(rows) == BATCH_ROWS:
-                yield _batch(rows, numbers, columns)
+                yield _batch(rows, numbers, columns, exact, reject)
                 progress(file.position_bytes, file.size_bytes)
                 rows, numbers = [], []
         if rows:
-            yield _batch(rows, numbers, columns)
+            yield _batch(rows, numbers, columns, exact, reject)
         progress(file.position_bytes, file.size_bytes)
 
 
-def _batch(rows: list[dict[str, Any]], numbers: list[int], columns: Sequence[ReaderColumn]) -> InputBatch:
-    arrays = [array_from_values([row.get(column.name) for row in rows], column) for column in columns]
-    return InputBatch(pa.RecordBatch.from_arrays(arrays, [column.name for column in columns]), np.array(numbers, dtype=np.int64))
+def _batch(rows: list[dict[str, Any]], numbers: list[int], columns: Sequence[ReaderColumn], exact: bool, reject: Reject) -> InputBatch:
+    arrays = []
+    bad: dict[int, tuple[str, str]] = {}
+    for column in columns:
+        values = [row.get(column.name) for row in rows]
+        if exact and column.data_type is not DataType.BIG_DECIMAL:
+            values = [_with_doubles(value) for value in values]
+        converted = array_from_values(values, column)
+        for one in converted.bad:
+            bad.setdefault(one.row, (column.name, one.cause))
+        arrays.append(converted.array)
+    batch = pa.RecordBatch.from_arrays(arrays, [column.name for column in columns])
+    row_numbers = np.array(numbers, dtype=np.int64)
+    if not bad:
+        return InputBatch(batch, row_numbers)
+    keep = np.ones(len(rows), np.bool_)
+    for row in sorted(bad):
+        keep[row] = False
+        reject(numbers[row], *bad[row], _text_of(rows[row]))
+    return InputBatch(batch.filter(pa.array(keep)), row_numbers[keep])
 
 
-def _loads_exactly(text: bytes | str) -> Any:
-    return json.loads(text, parse_float=Decimal)
+def _with_doubles(value: Any) -> Any:
+    """The value as it is without a column of BIG_DECIMAL beside it."""
+    match value:
+        case Decimal():
+            return value if math.isinf(double := float(value)) else double
+        case list():
+            return [_with_doubles(item) for item in value]
+        case dict():
+            return {key: _with_doubles(item) for key, item in value.items()}
+    return value
 
 
-def _records(file: InputFile, stream: BufferedStream, exact: bool, reject: Reject) -> Iterator[tuple[int, dict[str, Any]]]:
+def _double_of(text: str) -> float | Decimal:
+    """A double; a number that none reaches keeps its digits, for columns of text."""
+    return json_text.decimal_of(text) if math.isinf(double := float(text)) else double
+
+
+class _Parser:
+    """Texts → values.
+
+    Args:
+        exact: whether fractions are decimals instead of doubles.
+    """
+
+    def __init__(self, exact: bool) -> None:
+        self._exact = exact
+        self._parse_fraction: Callable[[str], Any] = json_text.decimal_of if exact else _double_of
+        self._decoder = json.JSONDecoder(parse_float=self._parse_fraction)
+
+    def loads(self, line: bytes) -> Any:
+        """The value of a line; raises ValueError, also for halves of characters, which `value_at` takes."""
+        if not self._exact and _MANY_DIGITS not in line.translate(_DIGITS):
+            return orjson.loads(line)
+        try:
+            return json.loads(line.decode(), parse_float=self._parse_fraction)
+        except RecursionError:
+            raise ValueError("nested too deeply") from None
+
+    def value_at(self, text: str, position: int) -> tuple[Any, int]:
+        """(the value that begins there, the position behind it); raises ValueError."""
+        try:
+            return self._decoder.raw_decode(text, position)
+        except RecursionError:
+            raise ValueError("nested too deeply") from None
+
+    def values_of_line(self, line: bytes) -> list[Any]:
+        """Values that stand side by side in one line."""
+        text = line.decode().strip()
+        position = 0
+        found = []
+        while position < len(text):
+            value, position = self.value_at(text, position)
+            found.append(value)
+            position = _behind_blanks(text, position)
+        return found
+
+
+def _records(file: InputFile, stream: BufferedStream, parser: _Parser, reject: Reject) -> Iterator[tuple[int, dict[str, Any]]]:
     """(row number, object); the first line decides whether lines or running text follow."""
-    loads = _loads_exactly if exact else orjson.loads
+    _refuse_other_encodings(file, stream)
     number = 0
     first = True
     while True:
@@ -70,14 +150,14 @@ def _records(file: InputFile, stream: BufferedStream, exact: bool, reject: Rejec
         if not line.strip():
             continue
         try:
-            value = loads(line)
+            value = parser.loads(line)
         except ValueError:
             if first or line.lstrip()[:1] in (b"{", b"["):
                 try:
-                    several = list(_values_of_line(line))
+                    several = parser.values_of_line(line)
                 except ValueError as error:
                     if first:
-                        yield from _running_text(file, stream, line, reject)
+                        yield from _running_text(file, stream, line, parser, reject)
                         return
                     number += 1
                     reject(number, "", f"no JSON: {_reason(error)}", _shown(line))
@@ -89,73 +169,82 @@ def _records(file: InputFile, stream: BufferedStream, exact: bool, reject: Rejec
         else:
             several = value if isinstance(value, list) else [value]
         first = False
+        may_be_deep = line.count(b"{") + line.count(b"[") > json_text.DEPTH_MAX
         for record in several:
             number += 1
-            if isinstance(record, dict):
+            if _is_row(record, number, may_be_deep, reject):
                 yield number, record
-            else:
-                reject(number, "", f"a JSON {type(record).__name__}, expected an object", json.dumps(record, ensure_ascii=False, default=str))
 
 
-_DECODER = json.JSONDecoder(parse_float=Decimal)
+def _refuse_other_encodings(file: InputFile, stream: BufferedStream) -> None:
+    start = stream.peek(4)[:4]
+    # JSON has no NUL, and the first character of a document is ASCII.
+    if start[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) or b"\x00" in start:
+        raise file.broken("UTF-16 or UTF-32 by its first bytes, expected UTF-8: convert it first", row=1)
 
 
-def _values_of_line(line: bytes) -> Iterator[Any]:
-    """Objects that stand side by side in one line."""
-    text = line.decode().strip()
-    position = 0
-    while position < len(text):
-        value, position = _DECODER.raw_decode(text, position)
-        yield value
-        while position < len(text) and text[position] in " \t\r\n,":
-            position += 1
+def _is_row(record: Any, number: int, may_be_deep: bool, reject: Reject) -> TypeGuard[dict[str, Any]]:
+    if may_be_deep and json_text.is_too_deep(record):
+        reject(number, "", f"nested deeper than {json_text.DEPTH_MAX}")
+        return False
+    if not isinstance(record, dict):
+        reject(number, "", f"a JSON {type(record).__name__}, expected an object", _text_of(record))
+        return False
+    return True
 
 
-def _running_text(file: InputFile, stream: BufferedStream, start: bytes, reject: Reject) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Objects over several lines. After damage nothing tells where the next object begins, so that ends the reading."""
-    rest, number, ended = start, 0, False
-    text = ""
-    in_array = start.lstrip().startswith(b"[")
-    if in_array:
-        rest = start.lstrip()[1:]
+def _running_text(file: InputFile, stream: BufferedStream, start: bytes, parser: _Parser, reject: Reject) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Objects over several lines, in arrays or not. After damage nothing tells where the next object begins: that ends the reading."""
+    decode = codecs.getincrementaldecoder("utf-8")("surrogateescape").decode
+    text, position, number = decode(start), 0, 0
+    in_array, ended = False, False
     while True:
-        whole = rest.decode("utf-8", "ignore") if not ended else None
-        if whole is not None:
-            # Bytes of a character that is cut in two wait for the next chunk.
-            used = len(whole.encode())
-            text, rest = text + whole, rest[used:]
-        text = text.lstrip(" \t\r\n,")
-        if in_array and text.startswith("]"):
-            return
+        position = _behind_blanks(text, position)
+        mark = text[position : position + 1]
+        if mark and mark == ("]" if in_array else "["):
+            in_array = not in_array
+            position += 1
+            continue
+        reason = "unended text"
         try:
-            value, end = _DECODER.raw_decode(text) if text else (None, 0)
+            value, end = parser.value_at(text, position) if mark else (None, -1)
         except ValueError as error:
-            end = -1
-            reason = _reason(error)
+            end, reason = -1, _reason(error)
         # A number or word may go on in the next chunk; only a closed object is surely whole.
-        if text and end > 0 and (ended or text[end - 1] in '}]"'):
+        if end > 0 and (ended or text[end - 1] in '}]"'):
             number += 1
-            if isinstance(value, dict):
+            piece = text[position:end]
+            position = end
+            if not piece.isascii() and _NO_UTF8.search(piece):
+                reject(number, "", "not UTF-8", piece.encode("utf-8", "surrogateescape").decode("utf-8", "replace"))
+            elif _is_row(value, number, piece.count("{") + piece.count("[") > json_text.DEPTH_MAX, reject):
                 yield number, value
-            else:
-                reject(number, "", f"a JSON {type(value).__name__}, expected an object", json.dumps(value, ensure_ascii=False, default=str))
-            text = text[end:]
             continue
         if ended:
-            if text or in_array:
-                raise file.broken(f"no JSON: {reason if end < 0 else 'unended text'}", row=number + 1)
+            if mark or in_array:
+                raise file.broken(f"no JSON: {reason}", row=number + 1)
             return
+        text, position = text[position:], 0
         if len(text) > LINE_BYTES_MAX:
             raise file.broken(f"an object longer than {LINE_BYTES_MAX} bytes", row=number + 1)
-        chunk = stream.read(_CHUNK_BYTES)
+        # As much again as waits: an object of many chunks is tried only a few times.
+        chunk = stream.read(max(_CHUNK_BYTES, len(text)))
         ended = not chunk
-        rest += chunk
-        if ended and rest:
-            raise file.broken("not UTF-8 at the end", row=number + 1)
+        text += decode(chunk, ended)
+
+
+def _behind_blanks(text: str, position: int) -> int:
+    found = _BLANKS.match(text, position)
+    assert found is not None
+    return found.end()
 
 
 def _shown(line: bytes) -> str:
     return line.decode("utf-8", "replace").rstrip("\r\n")
+
+
+def _text_of(record: Any) -> str:
+    return json.dumps(record, ensure_ascii=False, default=str)
 
 
 def _reason(error: ValueError) -> str:
