@@ -25,7 +25,7 @@ from bench.data import SCHEMA, TABLE_CONFIG, chunk
 from bench.tables.table import say
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
-from pinotpy.ingest.held_rows import hold_rows
+from pinotpy.ingest.held_rows import handed_over, hold_rows
 from pinotpy.ingest.ledger import RowLedger
 from pinotpy.ingest.pipeline import RowPipeline, read_rows
 from pinotpy.ingest.readers.catalog import format_of
@@ -122,7 +122,7 @@ def _build(file: Path, folder: Path, *, archive: bool) -> tuple[Path, float]:
     assert file_format is not None
     with_dictionary = {name for name, indexing in resolve_indexing(schema, config).items() if indexing.dictionary}
     batches = hold_rows(read_rows(InputFile(file), file_format, RowPipeline(schema, config), RowLedger(str(file))), with_dictionary)
-    build_segment(schema, config, batches, target, "bench_0")
+    build_segment(schema, config, handed_over(batches), target, "bench_0")
     if archive:
         pack_segment(target / "bench_0", target / "bench_0.tar.gz")
     return target / "bench_0", round(time.perf_counter() - start, 4)

@@ -7,7 +7,7 @@ of looking at every text again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Iterator, Set
 from typing import Final
 
 import pyarrow as pa
@@ -27,6 +27,13 @@ def hold_rows(batches: Iterable[pa.RecordBatch], dictionary_columns: Set[str]) -
             held += _joined(waiting, dictionary_columns)
             waiting, num_waiting = [], 0
     return held + _joined(waiting, dictionary_columns)
+
+
+def handed_over(held: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The batches in order, taken out of the list: a column's memory goes as soon as the builder has written it."""
+    held.reverse()
+    while held:
+        yield held.pop()
 
 
 def _joined(batches: list[pa.RecordBatch], dictionary_columns: Set[str]) -> list[pa.RecordBatch]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from pinotpy.ingest import held_rows
-from pinotpy.ingest.held_rows import hold_rows
+from pinotpy.ingest.held_rows import handed_over, hold_rows
 
 
 def _batch(number: int, rows: int = 1000) -> pa.RecordBatch:
@@ -47,3 +47,12 @@ def test_batches_of_different_types_are_left_to_the_builder_and_none_are_no_rows
     batches = [pa.record_batch({"a": pa.array(["x"])}), pa.record_batch({"a": pa.nulls(1)})]
     assert hold_rows(batches, {"a"}) == batches
     assert hold_rows([], set()) == []
+
+
+def test_what_is_handed_over_is_let_go_of() -> None:
+    held = hold_rows([_batch(0, 200_000), _batch(200_000, 100)], set())
+    numbers = [batch.column("numbers") for batch in held]
+    taken = handed_over(held)
+    first = next(taken)
+    assert len(held) == len(numbers) - 1 and first.column("numbers") == numbers[0]
+    assert [batch.column("numbers") for batch in taken] == numbers[1:] and held == []

@@ -22,6 +22,7 @@ from pinotpy.fs.file_systems import file_system_for
 from pinotpy.fs.settings import FileSystemSettings
 from pinotpy.fs.uris import LOCAL_SCHEMES, join, local_path, masked, scheme_of
 from pinotpy.ingest.batch import segment_facts
+from pinotpy.ingest.held_rows import handed_over
 from pinotpy.ingest.jobs.context import JobContext
 from pinotpy.ingest.jobs.input_files import ARCHIVE_ENDING
 from pinotpy.ingest.jobs.report import SegmentReport
@@ -71,8 +72,9 @@ def write_segment(
         batches = sort_rows(batches, context.schema, context.sort_columns)
     directory, archive = work_dir / name, work_dir / f"{name}{ARCHIVE_ENDING}"
     try:
-        metadata = build_segment(context.schema, context.table_config, batches, work_dir, name, creation_time_ms=max(modified_ms, 0), threads=threads)
-        batches.clear()
+        metadata = build_segment(
+            context.schema, context.table_config, handed_over(batches), work_dir, name, creation_time_ms=max(modified_ms, 0), threads=threads
+        )
         folder_bytes = sum(file.stat().st_size for file in directory.iterdir())
         uri, size_bytes, kept = "", 0, None
         if puts:
