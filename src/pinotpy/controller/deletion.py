@@ -5,11 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
+from pinotpy.cluster.segment_metadata import SegmentZkMetadata
 from pinotpy.controller.context import Controller
 from pinotpy.errors import PinotError, UserError
 from pinotpy.names import check_segment_name
 
 LOG = logging.getLogger(__name__)
+
+FILES_AT_ONCE = 100  # between two looks at what came in meanwhile
 
 
 def delete_segments(controller: Controller, table: str, names: Sequence[str], *, retention_ms: int | None = None, lineage_version: int | None = None) -> int:
@@ -27,8 +30,7 @@ def delete_segments(controller: Controller, table: str, names: Sequence[str], *,
     existing = set(catalog.recorded_segment_names(table)) | set(catalog.segment_names(table))
     catalog.remove_segments(table, wanted, lineage_version=lineage_version)
     doomed = [name for name in wanted if name in existing]
-    for name in doomed:
-        delete_segment_files(controller, table, name, retention_ms=retention_ms)
+    delete_segment_files(controller, table, doomed, retention_ms=retention_ms)
     LOG.info("segments deleted table=%s segments=%d first=%s", table, len(doomed), doomed[0] if doomed else "")
     return len(doomed)
 
@@ -42,13 +44,34 @@ def can_exist(name: str) -> bool:
     return True
 
 
-def delete_segment_files(controller: Controller, table: str, name: str, *, retention_ms: int | None = None) -> None:
-    """Move a segment's archives to Deleted_Segments. A failure is logged: nothing refers to them any more."""
+def delete_segment_files(controller: Controller, table: str, names: Sequence[str], *, retention_ms: int | None = None) -> None:
+    """Move the archives of deleted segments to Deleted_Segments. A failure is logged: nothing refers to them any more.
+
+    A segment of the same name may come in meanwhile: its archive stays, or is brought back. One that is stored and not yet
+    registered may go; its upload looks for it afterwards (`upload._store_and_register`).
+    """
     kept_ms = controller.deleted_segments_retention_ms if retention_ms is None else retention_ms
+    until_ms = controller.clock.now_ms() + kept_ms if kept_ms > 0 else None
+    for first in range(0, len(names), FILES_AT_ONCE):
+        some = names[first : first + FILES_AT_ONCE]
+        came = controller.catalog.segments(table, some)
+        for name in some:
+            try:
+                controller.files.retire(table, name, until_ms=until_ms, spared_crc=came[name].crc if name in came else None)
+            except PinotError as error:
+                LOG.warning("segment file not moved table=%s segment=%s reason=%s", table, name, error.message)
+        for segment in controller.catalog.segments(table, some).values():
+            _bring_back(controller, segment)
+
+
+def _bring_back(controller: Controller, segment: SegmentZkMetadata) -> None:
+    """The archive of a segment that came in while its namesake's files went."""
+    table, name = segment.table_name_with_type, segment.segment_name
     try:
-        controller.files.retire(table, name, until_ms=controller.clock.now_ms() + kept_ms if kept_ms > 0 else None)
+        if controller.files.keeps(segment) and not controller.files.restore(table, name, segment.crc):
+            LOG.error("segment file is missing, upload the segment again table=%s segment=%s crc=%d", table, name, segment.crc)
     except PinotError as error:
-        LOG.warning("segment file not moved table=%s segment=%s reason=%s", table, name, error.message)
+        LOG.error("segment file not brought back, upload the segment again table=%s segment=%s crc=%d reason=%s", table, name, segment.crc, error.message)
 
 
 def purge_deleted_files(controller: Controller) -> None:

@@ -17,6 +17,7 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 
 from pinotpy.errors import PayloadTooLargeError, UserError
 
+BOUNDARY_MAX_BYTES = 256  # RFC 2046 allows 70, the parser takes this
 WRITE_BLOCK_BYTES = 1 << 20  # handed to a thread in blocks of this size, so that the event loop never waits for the disk
 
 
@@ -113,8 +114,10 @@ async def receive_parts(stream: AsyncIterator[bytes], content_type: str, folder:
     """
     media_type, options = parse_options_header(content_type)
     boundary = options.get(b"boundary", b"")
-    if media_type != b"multipart/form-data" or not boundary:
-        raise UserError(f"expected a multipart/form-data body with a boundary, found content type '{content_type[:200]}'")
+    if media_type != b"multipart/form-data" or not 0 < len(boundary) <= BOUNDARY_MAX_BYTES:
+        raise UserError(
+            f"expected a multipart/form-data body with a boundary of 1 to {BOUNDARY_MAX_BYTES} characters, found content type '{content_type[:200]}'"
+        )
     sink = _Sink(folder, parts_max)
     parser = MultipartParser(
         boundary,

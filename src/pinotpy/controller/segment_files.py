@@ -75,14 +75,27 @@ class SegmentFiles:
         """Delete an archive for good."""
         self.store.delete(_key(table, segment, crc))
 
-    def retire(self, table: str, segment: str, *, until_ms: int | None) -> None:
-        """Move all archives of a segment to the deleted ones, kept until `until_ms`; None deletes them at once."""
+    def retire(self, table: str, segment: str, *, until_ms: int | None, spared_crc: int | None = None) -> None:
+        """Move all archives of a segment but that of `spared_crc` to the deleted ones, kept until `until_ms`; None deletes them at once."""
+        spared = None if spared_crc is None else _key(table, segment, spared_crc)
         for file in list(self.store.list(_folder(table, segment))):
-            name = file.key.rpartition("/")[2].removesuffix(".tar.gz")
+            if file.key == spared:
+                continue
             if until_ms is None:
                 self.store.delete(file.key)
             else:
-                self.store.move(file.key, f"{DELETED}/{_table(table)}/{check_segment_name(segment)}/{name}.until-{until_ms}.tar.gz")
+                name = file.key.rpartition("/")[2].removesuffix(".tar.gz")
+                self.store.move(file.key, f"{_deleted_folder(table, segment)}/{name}.until-{until_ms}.tar.gz")
+
+    def restore(self, table: str, segment: str, crc: int) -> bool:
+        """Give a live archive that is among the deleted ones its place again; whether it has it."""
+        if self.has(table, segment, crc):
+            return True
+        for file in list(self.store.list(_deleted_folder(table, segment))):
+            if file.key.rpartition("/")[2].startswith(f"{crc}.until-"):
+                self.store.move(file.key, _key(table, segment, crc))
+                return True
+        return False
 
     def purge(self, now_ms: int) -> int:
         """Delete the deleted ones whose time is up; returns how many went."""
@@ -100,6 +113,10 @@ def _table(table: str) -> str:
 
 def _folder(table: str, segment: str) -> str:
     return f"{LIVE}/{_table(table)}/{check_segment_name(segment)}"
+
+
+def _deleted_folder(table: str, segment: str) -> str:
+    return f"{DELETED}/{_table(table)}/{check_segment_name(segment)}"
 
 
 def _key(table: str, segment: str, crc: int) -> str:

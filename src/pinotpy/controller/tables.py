@@ -93,8 +93,7 @@ def delete_table(controller: Controller, name: str, table_type: TableType | None
             controller.catalog.drop_table(half)
         except TableNotFoundError:
             continue
-        for segment in segments:
-            delete_segment_files(controller, half, segment, retention_ms=retention_ms)
+        delete_segment_files(controller, half, segments, retention_ms=retention_ms)
         controller.reload_jobs.table_deleted(half, controller.clock.now_ms())
         controller.metrics.forget_table(half)
         LOG.info("table deleted table=%s segments=%d", half, len(segments))

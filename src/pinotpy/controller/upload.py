@@ -238,7 +238,11 @@ def _store_and_register(
         if is_stored and not _is_referenced(controller, table, name, record.crc):
             _remove(controller, table, name, record.crc)
         raise
-    if replaced is not None and replaced.crc != record.crc:
+    if is_stored and not files.has(table, name, record.crc):
+        # A deletion of a segment of this name took its files meanwhile, ours among them.
+        files.put(table, name, record.crc, arrival.archive)
+    # Another upload may have brought the content before this one back already.
+    if replaced is not None and replaced.crc != record.crc and not _is_referenced(controller, table, name, replaced.crc):
         _remove(controller, table, name, replaced.crc)
     return Uploaded(name, table)
 

@@ -84,6 +84,7 @@ def test_the_byte_limit_ends_it_before_the_rest_is_read(tmp_path: Path) -> None:
         (b"no boundary at all", TYPE, "cannot be read"),
         (body_of(b"abc"), "application/octet-stream", "expected a multipart/form-data body"),
         (body_of(b"abc"), "multipart/form-data", "expected a multipart/form-data body"),
+        (body_of(b"abc"), "multipart/form-data; boundary=" + "b" * 257, "a boundary of 1 to 256 characters"),
         (b"--xyz\r\n" + b"A: b\r\n" * 100 + b"\r\nx\r\n--xyz--\r\n", TYPE, "cannot be read"),
     ],
 )

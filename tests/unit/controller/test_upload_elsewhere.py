@@ -4,6 +4,8 @@ real web server."""
 
 from __future__ import annotations
 
+import errno
+import os
 import threading
 from collections.abc import Callable, Iterator
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -290,3 +292,16 @@ def test_forms_that_contradict_themselves(harness: Harness, segment: Builder, fi
     assert by_uri(harness, uri, CRYPTER="NoOpPinotCrypter").status_code == 200
     long_body = harness.http.post("/v2/segments?tableName=parts", headers={"UPLOAD_TYPE": "URI", "DOWNLOAD_URI": uri}, content=b"x" * (2 << 20))
     assert long_body.status_code == 413
+
+
+def test_a_full_disk_is_not_the_fault_of_who_named_the_address(harness: Harness, segment: Builder, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    uri = placed(segment(), files)
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        answer = by_uri(harness, uri)
+    assert answer.status_code == 503 and "controller.local.temp.dir" in answer.json()["error"], answer.text
+    assert by_uri(harness, uri).status_code == 200

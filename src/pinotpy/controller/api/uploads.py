@@ -7,6 +7,7 @@ fetches them; METADATA, at DOWNLOAD_URI as well, but there they stay: the body h
 from __future__ import annotations
 
 import asyncio
+import errno
 import shutil
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
@@ -25,7 +26,7 @@ from pinotpy.controller.context import Controller
 from pinotpy.controller.multipart import receive_parts
 from pinotpy.controller.registration import UploadConditions, register_segment
 from pinotpy.controller.upload import Arrival, Uploaded, UploadRequest, accept_upload, target_table
-from pinotpy.errors import DataError, PayloadTooLargeError, UserError
+from pinotpy.errors import DataError, OutOfCapacityError, PayloadTooLargeError, UserError
 from pinotpy.fs.crypters import NO_OP, decrypted
 from pinotpy.names import TableType, check_segment_name
 from pinotpy.service.errors import UnsupportedMediaTypeError
@@ -37,6 +38,8 @@ REGISTRATION_TIMEOUT_S = 120.0
 UPLOAD_TYPES = ("SEGMENT", "URI", "METADATA", "JSON")
 METADATA_BYTES_MAX = 80 << 20  # an archive with the metadata file alone, which has at most 64 MiB
 IGNORED_BODY_BYTES_MAX = 1 << 20
+# What the disk of this controller says when it takes no more; the upload may be tried again, here or elsewhere.
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 UPLOAD_BODY = {
     "requestBody": {
         "description": "A multipart body with one file part: the segment's tar.gz; with UPLOAD_TYPE METADATA a tar.gz with its metadata "
@@ -66,6 +69,7 @@ UPLOAD_RESPONSES: dict[int | str, dict[str, Any]] = {
     412: {"description": "IF-MATCH names another CRC."},
     413: {"description": "The upload is longer than the limit."},
     429: {"description": "The table's storage quota is exceeded."},
+    503: {"description": "The disk of this controller or the deep store takes no more now."},
 }
 
 
@@ -134,8 +138,9 @@ def upload_routes(controller: Controller) -> Routes:
             may_write(target_table(wanted))
             if controller.catalog.table_config(target_table(wanted)) is None:
                 raise UserError(f"Failed to find table: {target_table(wanted)}")
-        folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="upload-", dir=controller.scratch_dir))
+        folder: Path | None = None
         try:
+            folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="upload-", dir=controller.scratch_dir))
             async with slots:
                 (folder / "parts").mkdir()
                 (folder / "segment").mkdir()
@@ -152,11 +157,14 @@ def upload_routes(controller: Controller) -> Routes:
                     return accept_upload(controller, arrival, folder / "segment", wanted, register, may_write)
 
                 done = await loop.run_in_executor(threads, accept)
-        except BaseException:
+        except BaseException as error:
             controller.metrics.count("controllerSegmentUploadError")
+            if isinstance(error, OSError) and error.errno in DISK_FULL:
+                raise _no_room(error) from error
             raise
         finally:
-            await asyncio.shield(asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True))
+            if folder is not None:
+                await asyncio.shield(asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True))
         controller.metrics.count("controllerSegmentUploads", table=done.table_name_with_type)
         return success(f"Successfully uploaded segment: {done.segment_name} of table: {done.table_name_with_type}")
 
@@ -268,6 +276,8 @@ def _arrival(controller: Controller, delivery: Delivery, body: Path | None, fold
         try:
             controller.fetchers.fetch(delivery.uri, archive)
         except DataError as error:
+            if isinstance(error.__cause__, OSError) and error.__cause__.errno in DISK_FULL:
+                raise _no_room(error.__cause__) from error
             # The client named it: its fault, not ours, that it is too long or may not be read.
             raise UserError(f"the segment cannot be fetched: {error.message}") from error
     assert archive is not None
@@ -277,6 +287,11 @@ def _arrival(controller: Controller, delivery: Delivery, body: Path | None, fold
     plain = folder / "decrypted.tar.gz"
     decrypted(controller.crypters.of(delivery.crypter), archive, plain, "of the upload")
     return replace(arrival, archive=plain)
+
+
+def _no_room(error: OSError) -> OutOfCapacityError:
+    reason = (error.strerror or str(error)).lower()
+    return OutOfCapacityError(f"the disk for uploads of this controller (controller.local.temp.dir) takes no more: {reason}; make room and upload again")
 
 
 def _size_bytes(controller: Controller, uri: str) -> int:

@@ -1,0 +1,105 @@
+"""Proves that a registered segment has its archive, whatever else happens to files of its name, and what a full disk is told."""
+
+from __future__ import annotations
+
+import errno
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from controller_harness import Harness
+
+from pinotpy.controller import multipart
+from pinotpy.controller.deletion import delete_segments
+from pinotpy.controller.segment_files import SegmentFiles
+from pinotpy.controller.tables import delete_table
+from pinotpy.segment import directory
+
+Builder = Callable[..., Path]
+
+
+def serves(harness: Harness, archive: Path, name: str = "a") -> bool:
+    found = harness.http.get(f"/segments/parts/{name}")
+    return found.status_code == 200 and found.content == archive.read_bytes()
+
+
+@pytest.mark.parametrize("whole_table", [False, True])
+def test_a_segment_that_comes_in_while_its_namesakes_files_go_keeps_its_archive(
+    harness: Harness, segment: Builder, monkeypatch: pytest.MonkeyPatch, whole_table: bool
+) -> None:
+    harness.add_parts()
+    harness.upload(segment("a", amounts=(1,)), tableName="parts")
+    new, retire = segment("a", amounts=(2,)), SegmentFiles.retire
+
+    def with_an_upload_before(files: SegmentFiles, *args: Any, **kwargs: Any) -> None:
+        monkeypatch.setattr(SegmentFiles, "retire", retire)
+        if whole_table:
+            harness.add_parts()
+        assert harness.upload(new, tableName="parts").status_code == 200
+        retire(files, *args, **kwargs)
+
+    monkeypatch.setattr(SegmentFiles, "retire", with_an_upload_before)
+    if whole_table:
+        delete_table(harness.controller, "parts", None)
+    else:
+        delete_segments(harness.controller, "parts_OFFLINE", ["a"])
+    assert serves(harness, new)
+    # Of the deleted segment the file is kept for a while, as of any other.
+    kept = [name for name in harness.files() if name.startswith("store/")]
+    assert len(kept) == 2 and sum("/Deleted_Segments/" in name for name in kept) == 1, kept
+
+
+def test_an_archive_that_a_deletion_took_before_the_registration_is_stored_again(harness: Harness, segment: Builder, monkeypatch: pytest.MonkeyPatch) -> None:
+    harness.add_parts()
+    archive, put = segment("a"), SegmentFiles.put
+
+    def with_a_deletion_behind(files: SegmentFiles, *args: Any) -> Any:
+        monkeypatch.setattr(SegmentFiles, "put", put)
+        stored = put(files, *args)
+        files.retire("parts_OFFLINE", "a", until_ms=None)
+        return stored
+
+    monkeypatch.setattr(SegmentFiles, "put", with_a_deletion_behind)
+    assert harness.upload(archive, tableName="parts").status_code == 200 and serves(harness, archive)
+
+
+def test_content_that_comes_back_at_once_keeps_its_archive(harness: Harness, segment: Builder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One upload replaces the content, another brings it back before the first one has removed the old file."""
+    harness.add_parts()
+    first, second = segment("a", amounts=(1,)), segment("a", amounts=(2,))
+    harness.upload(first, tableName="parts")
+    has, answers = SegmentFiles.has, []
+
+    def with_an_upload_before(files: SegmentFiles, *args: Any) -> bool:
+        monkeypatch.setattr(SegmentFiles, "has", has)
+        answers.append(harness.upload(first, tableName="parts").status_code)
+        return has(files, *args)
+
+    monkeypatch.setattr(SegmentFiles, "has", with_an_upload_before)
+    assert harness.upload(second, tableName="parts").status_code == 200 and answers == [200]
+    assert serves(harness, first)
+
+
+# --- a full disk ------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+@pytest.mark.parametrize(("owner", "name"), [(tempfile, "mkdtemp"), (multipart._Sink, "flush"), (directory, "_write")])
+def test_a_full_disk_is_told_and_may_be_tried_again(
+    harness: Harness, segment: Builder, owner: Any, name: str, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    harness.add_parts()
+    archive = segment("a")
+
+    def full(*_: Any, **__: Any) -> Any:
+        raise OSError(number, os.strerror(number))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(owner, name, full)
+        answer = harness.upload(archive, tableName="parts")
+    assert answer.status_code == 503 and "controller.local.temp.dir" in answer.json()["error"], answer.text
+    assert answer.headers["retry-after"] and harness.files() == []
+    assert harness.upload(archive, tableName="parts").status_code == 200
