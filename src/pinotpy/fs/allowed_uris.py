@@ -23,6 +23,10 @@ Resolve = Callable[[str, int], Sequence[str]]
 SETTING = "pinotpy.segment.fetcher.allowedUris"
 _SAME = {"s3a": "s3", "abfss": "abfs"}
 _PORTS = {"http": "80", "https": "443"}
+# IPv6 addresses that lead to the IPv4 address in their last bits: NAT64, its local form, SIIT, and what was "compatible" once.
+_LEADING_TO_IPV4 = tuple(ipaddress.IPv6Network(text) for text in ("64:ff9b::/96", "64:ff9b:1::/48", "::ffff:0:0:0/96", "::/96"))
+# Public by the tables of the standard library's older versions, which know no clouds: 192.0.0.192 is Oracle's metadata service.
+_NOT_PUBLIC = tuple(ipaddress.ip_network(text) for text in ("192.0.0.0/24", "fec0::/10", "64:ff9b:1::/48"))
 
 
 class AllowedUris:
@@ -80,8 +84,9 @@ class AllowedUris:
         host, port = parts.hostname or "", parts.port or int(_PORTS[parts.scheme.lower()])
         try:
             found = [ipaddress.ip_address(address.partition("%")[0]) for address in self._resolve(host, port)]
-        except OSError as error:
-            raise RemoteError(f"'{masked(uri)}': the host '{host}' is not known: {error.strerror or error}", uri=masked(uri)) from error
+        except (OSError, UnicodeError) as error:  # no name at all: an empty label, a character that is in none
+            reason = getattr(error, "strerror", None) or error
+            raise RemoteError(f"'{masked(uri)}': the host '{host}' is not known: {reason}", uri=masked(uri)) from error
         if not found:
             raise RemoteError(f"'{masked(uri)}': the host '{host}' has no address", uri=masked(uri))
         for address in found:
@@ -94,10 +99,11 @@ class AllowedUris:
         return str(found[0])
 
     def _may_ask(self, address: Address, host: str) -> bool:
-        plain = getattr(address, "ipv4_mapped", None) or address
+        plain = _ipv4_behind(address) or address
         if plain.is_link_local or plain.is_multicast or plain.is_unspecified:
             return False
-        if plain.is_global or any(plain.version == network.version and plain in network for network in self._networks):
+        is_public = plain.is_global and not any(each.version == network.version and each in network for network in _NOT_PUBLIC for each in (plain, address))
+        if is_public or any(plain.version == network.version and plain in network for network in self._networks):
             return True
         # The operator wrote the address itself, or the name that always means this machine.
         return host.strip("[]") == str(address) or (host == "localhost" and plain.is_loopback)
@@ -109,6 +115,16 @@ class AllowedUris:
         if scheme not in ("file", "hdfs") and not authority:
             raise UserError("no host or bucket")
         self._prefixes.append((scheme, authority, path))
+
+
+def _ipv4_behind(address: Address) -> ipaddress.IPv4Address | None:
+    """The IPv4 address that an IPv6 address leads to, on a network that translates."""
+    if address.version == 4 or address in (ipaddress.IPv6Address("::"), ipaddress.IPv6Address("::1")):
+        return None
+    found = address.ipv4_mapped or address.sixtofour
+    if found is None and any(address in network for network in _LEADING_TO_IPV4):
+        found = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    return found
 
 
 def _parts(uri: str) -> tuple[str, str, str]:
@@ -126,6 +142,12 @@ def _parts(uri: str) -> tuple[str, str, str]:
         decoded = unquote(path_text)
         if any(part in (".", "..") for part in decoded.replace("\\", "/").split("/")) or (unquote(decoded) != decoded and ".." in unquote(decoded)):
             raise UserError(f"'{masked(uri)}' is no address of a segment: '.' or '..' in its path")
+        try:
+            has_host = bool(urlsplit(uri).hostname) and urlsplit(uri).port != 0
+        except ValueError:
+            has_host = False
+        if not has_host:
+            raise UserError(f"'{masked(uri)}' is no web address: expected http(s)://host[:port]/path")
         authority = authority.removesuffix(f":{_PORTS[scheme]}")
     return _SAME.get(scheme, scheme), authority, path_text.rstrip("/")
 

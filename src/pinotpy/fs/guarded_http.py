@@ -9,11 +9,11 @@ from urllib.parse import urljoin, urlsplit, urlunsplit
 
 import httpx
 
-from pinotpy.errors import RemoteError
+from pinotpy.errors import AccessDeniedError, RemoteError
 from pinotpy.fs.allowed_uris import AllowedUris
 from pinotpy.fs.configs import Configs
 from pinotpy.fs.http_files import HttpFiles
-from pinotpy.fs.uris import masked
+from pinotpy.fs.uris import masked, scheme_of
 
 _REDIRECTS_MAX: Final = 5
 
@@ -48,7 +48,7 @@ class GuardedHttpFiles(HttpFiles):
                 if not response.is_redirect:
                     yield response
                     return
-                asked = urljoin(asked, response.headers.get("location", ""))
+                asked = _next(asked, response.headers.get("location", ""))
         raise RemoteError(f"'{masked(uri)}' leads through more than {_REDIRECTS_MAX} redirects", uri=masked(uri))
 
     def _ask(self, uri: str, headers: dict[str, str]) -> AbstractContextManager[httpx.Response]:
@@ -59,3 +59,14 @@ class GuardedHttpFiles(HttpFiles):
         # The certificate is checked against the name, whatever address is asked.
         extensions = {"sni_hostname": parts.hostname} if parts.scheme == "https" else {}
         return self._client.stream("GET", place, headers={**headers, "host": parts.netloc}, extensions=extensions)
+
+
+def _next(asked: str, location: str) -> str:
+    """Where a redirect leads: to the web, never to files of this machine or to other storage, whatever the operator's list has."""
+    try:
+        found = urljoin(asked, location)
+    except ValueError:
+        raise RemoteError(f"'{masked(asked)}' leads to what is no address: '{masked(location[:200])}'", uri=masked(asked)) from None
+    if scheme_of(found) not in ("http", "https"):
+        raise AccessDeniedError(f"'{masked(asked)}' leads to '{masked(found[:200])}': a web address may lead to another one only", uri=masked(asked))
+    return found

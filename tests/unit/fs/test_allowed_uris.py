@@ -113,6 +113,20 @@ def test_links_lead_out_of_no_listed_folder(tmp_path: pathlib.Path) -> None:
         ("::ffff:10.1.2.3", (), False),
         ("::ffff:169.254.169.254", ("0.0.0.0/0", "::/0"), False),
         ("2606:4700::1111", (), True),
+        # IPv6 addresses that a network translates lead to the IPv4 address in them.
+        ("64:ff9b::5db8:d822", (), True),
+        ("64:ff9b::7f00:1", (), False),
+        ("64:ff9b::a9fe:a9fe", ("::/0", "0.0.0.0/0"), False),
+        ("64:ff9b::a01:203", ("10.1.0.0/16",), True),
+        ("64:ff9b:1::7f00:1", (), False),
+        ("64:ff9b:1::5db8:d822", (), False),
+        ("2002:7f00:1::", (), False),
+        ("2002:a9fe:a9fe::1", ("::/0",), False),
+        ("::ffff:0:a9fe:a9fe", (), False),
+        ("::127.0.0.1", (), False),
+        ("::169.254.169.254", ("::/0",), False),
+        ("fec0::1", (), False),
+        ("192.0.0.192", (), False),
     ],
 )
 def test_a_name_may_lead_to_public_and_listed_networks_only(address: str, networks: tuple[str, ...], may: bool) -> None:
@@ -122,6 +136,20 @@ def test_a_name_may_lead_to_public_and_listed_networks_only(address: str, networ
     else:
         with pytest.raises(AccessDeniedError, match="not public"):
             allowed.web_address("https://files.example/a")
+
+
+@pytest.mark.parametrize("host", ["http://[bad/", "http://[::1/", "http://h:99999/", "http://h:abc/", "http://h:0/", "https://:443/"])
+def test_a_web_address_without_a_host_is_none(host: str) -> None:
+    with pytest.raises(InvalidConfigError, match="is not valid"):
+        AllowedUris((host,))
+    with pytest.raises(UserError):
+        AllowedUris(("http://h/",)).check(host + "x")
+
+
+@pytest.mark.parametrize("host", [".", "a" * 70, "xn--\x80"])
+def test_a_host_that_cannot_be_a_name_is_not_known(host: str) -> None:
+    with pytest.raises(RemoteError, match="is not known"):
+        AllowedUris((f"http://{host}/",)).web_address(f"http://{host}/x")
 
 
 def test_one_bad_address_among_good_ones_is_enough() -> None:

@@ -14,7 +14,7 @@ from types import ModuleType
 import pytest
 
 from pinotpy.clock import SystemClock
-from pinotpy.errors import AccessDeniedError, DataError, InvalidConfigError, NotFoundError, RemoteError
+from pinotpy.errors import AccessDeniedError, DataError, InvalidConfigError, NotFoundError, RemoteError, UserError
 from pinotpy.fs.fetchers import SegmentFetchers, settings_of
 from pinotpy.fs.file_system import TransferLimits
 from pinotpy.fs.file_systems import file_system_for
@@ -175,6 +175,12 @@ def test_redirects_lead_to_listed_addresses_only(web: Web, tmp_path: Path) -> No
                 fetchers(f"{web.url}/segments/").fetch(f"{web.url}/segments/a", tmp_path / "b")
             assert len(web.seen) == 1
         assert other.seen == []
+        # The list may have storage of other kinds: no web server leads there.
+        (tmp_path / "file").write_text("of this machine")
+        for place, problem in ((f"{tmp_path.as_uri()}/file", AccessDeniedError), ("s3://bucket/x", AccessDeniedError), ("http://[bad/x", RemoteError)):
+            web.answers = [leads_to(place)]
+            with pytest.raises(problem, match="leads to"):
+                fetchers(web.url, f"{tmp_path.as_uri()}/", "s3://bucket/", http__retry__count="0").fetch(f"{web.url}/a", tmp_path / "b")
         web.answers = [leads_to(f"{other.url}/x")]
         fetchers(web.url, other.url, http__authorization="Bearer for-the-first").fetch(f"{web.url}/a", tmp_path / "c")
         assert web.seen[-1][1]["authorization"] == "Bearer for-the-first"
@@ -206,8 +212,13 @@ def test_the_address_that_was_checked_is_asked_under_the_name(web: Web, tmp_path
 def test_signatures_of_addresses_are_in_no_message_and_no_log(web: Web, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "pinotpy")
     web.answers = [fails(500)]
-    for uri in (f"{web.url}/a?X-Amz-Signature=topsecret", "http://127.0.0.1:1/a?sig=topsecret", f"{web.url}2/a?sig=topsecret"):
-        with pytest.raises((RemoteError, AccessDeniedError)) as told:
+    for uri in (
+        f"{web.url}/a?X-Amz-Signature=topsecret",
+        "http://127.0.0.1:1/a?sig=topsecret",
+        f"{web.url}2/a?sig=topsecret",
+        "http://other.example/a?sig=topsecret",
+    ):
+        with pytest.raises((RemoteError, AccessDeniedError, UserError)) as told:
             fetchers(web.url, "http://127.0.0.1:1/", http__retry__count="1").fetch(uri, tmp_path / "a")
         assert "topsecret" not in str(told.value) + caplog.text
 
