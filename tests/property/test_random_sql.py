@@ -2,8 +2,8 @@
 with the segments or by a reload, used as lists, as bits or as priced), in both null modes: every answer equals DuckDB's, in values,
 types, order and cut.
 
-3,000 queries run in the fast tier, 10,500 others in the full one; `make fuzz N=…` runs more. How many had each clause, operator, function and type in each mode is
-printed; one that no query of a chunk had fails. A failure prints its seed: replay it with PINOTPY_FUZZ_SEED=… alone.
+3,000 queries run in the fast tier, 10,500 others in the full one; `make fuzz N=…` runs more. How many had each clause, operator,
+function and type in each mode is printed; one that no query of a chunk had fails. A failure prints its seed: replay it with PINOTPY_FUZZ_SEED=… alone.
 """
 
 from __future__ import annotations
