@@ -27,6 +27,7 @@ from pinotpy.query.combine import merge_partials
 from pinotpy.query.compile import compile_query
 from pinotpy.query.compile_constants import compile_without_table
 from pinotpy.query.context import QueryContext, QueryOptions
+from pinotpy.query.deadline import Check
 from pinotpy.query.explain.answer import explain_constants, explanation
 from pinotpy.query.options import asks_to_explain, query_options, response_bytes_max
 from pinotpy.query.partial import QueryException, Statistics
@@ -36,7 +37,6 @@ from pinotpy.query.response import arrow
 from pinotpy.query.response import pql as pql_response
 from pinotpy.query.response import sql as sql_response
 from pinotpy.query.response.envelope import Envelope
-from pinotpy.query.response.rows import Check
 from pinotpy.query.short_answers import shown_shortly
 from pinotpy.query.trace import UNTIMED, Entry, Laps, trace_text
 
@@ -88,7 +88,7 @@ async def answer_query(broker: Broker, question: Question, may_read: Callable[[s
         deadline_ns = start_ns + (options.timeout_ms or broker.limits.timeout_ms) * 1_000_000
         laps.lap("PARSE", cached=known is not None)
         if not statement.table:
-            context = compile_without_table(statement, options)
+            context = compile_without_table(statement, options, functools.partial(_check_compiling, broker, deadline_ns))
             if statement.explain:
                 envelope.explanation = explain_constants()
             else:
@@ -103,7 +103,7 @@ async def answer_query(broker: Broker, question: Question, may_read: Callable[[s
                 if asked is not None and asked.plan is not None:
                     # Compiled against a schema that is no more: the template's statement has another text's literals.
                     asked.plan, plan = None, await _parse(broker, question)
-                context = await _compile(broker, question, plan, target.schema, asked)
+                context = await _compile(broker, question, plan, target.schema, asked, deadline_ns)
             laps.lap("COMPILE")
             await broker.admission.enter((deadline_ns - broker.clock.monotonic_ns()) / 1e9)
             try:
@@ -169,7 +169,7 @@ def _options(broker: Broker, question: Question, statement: Statement) -> QueryO
     return query_options(statement, question.query_options, question.debug_options, trace=question.trace, timeout_max_ms=broker.limits.timeout_ms)
 
 
-async def _compile(broker: Broker, question: Question, plan: Plan, schema: Schema, asked: Asked | None) -> QueryContext:
+async def _compile(broker: Broker, question: Question, plan: Plan, schema: Schema, asked: Asked | None, deadline_ns: int) -> QueryContext:
     limits = broker.limits
     compile_it = functools.partial(
         compile_query,
@@ -181,7 +181,7 @@ async def _compile(broker: Broker, question: Question, plan: Plan, schema: Schem
         limit_override=limits.limit_override,
     )
     if len(question.text) > INLINE_TEXT_CHARACTERS_MAX:
-        return await asyncio.to_thread(compile_it, plan.statement)
+        return await asyncio.to_thread(compile_it, plan.statement, check=functools.partial(_check_compiling, broker, deadline_ns))
     plan.context, plan.schema = compile_it(plan.statement), schema
     broker.plans.put(question, plan)
     if asked is not None:
@@ -195,6 +195,11 @@ async def _compile(broker: Broker, question: Question, plan: Plan, schema: Schem
 
         broker.templates.learn(asked, plan, compiled)
     return plan.context
+
+
+def _check_compiling(broker: Broker, deadline_ns: int) -> None:
+    if broker.clock.monotonic_ns() > deadline_ns:
+        raise QueryTimeoutError("the query's time was up while it was compiled: shorten it, write OR of equalities as IN, or raise timeoutMs")
 
 
 async def _show(broker: Broker, show: Callable[[Check], _T], result: ReducedResult, deadline_ns: int) -> _T:

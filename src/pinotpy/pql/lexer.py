@@ -15,7 +15,7 @@ from pinotpy.errors import ParseError
 from pinotpy.pql.ast import Dialect, Position
 
 TEXT_BYTES_MAX: Final = 2 * 1024 * 1024
-TOKENS_MAX: Final = 200_000
+TOKENS_MAX: Final = 100_000
 # Open brackets: more levels than the parser takes (cursor.DEPTH_MAX) in any case, so that the rest need not be read.
 BRACKETS_MAX: Final = 200
 _EXCERPT_CHARACTERS: Final = 100

@@ -16,6 +16,7 @@ from pinotpy.query.compile_columns import ColumnResolver, TableSchema
 from pinotpy.query.compile_pql import PqlCompiler
 from pinotpy.query.compile_sql import SqlCompiler
 from pinotpy.query.context import QueryContext, QueryOptions
+from pinotpy.query.deadline import Check, no_deadline
 from pinotpy.query.user_functions import with_user_functions
 
 RESPONSE_ROWS_MAX: Final = 2**31 - 1
@@ -30,6 +31,7 @@ def compile_query(
     case_insensitive: bool | None = None,
     response_rows_max: int = RESPONSE_ROWS_MAX,
     limit_override: bool = False,
+    check: Check = no_deadline,
 ) -> QueryContext:
     """Compile a statement against the schema of its table.
 
@@ -39,6 +41,7 @@ def compile_query(
         case_insensitive: whether names of columns match regardless of letter case; by default in SQL, not in PQL.
         response_rows_max: the broker's ceiling for LIMIT and TOP.
         limit_override: cut LIMIT and TOP to that ceiling instead of refusing.
+        check: raises when the query's time is up: a text within all limits can take seconds.
 
     Raises:
         UnknownColumnError: (710) with the nearest name and where it stands.
@@ -55,7 +58,7 @@ def compile_query(
     if not statement.table:
         raise InvalidQueryError("QueryValidationError: Data source (FROM clause) not found")
     folded = statement.dialect is Dialect.SQL if case_insensitive is None else case_insensitive
-    resolver = ColumnResolver(schema, statement.table, case_insensitive=folded)
+    resolver = ColumnResolver(schema, statement.table, case_insensitive=folded, check=check)
     compiler = (
         SqlCompiler(statement, resolver, options, null_handling=null_handling)
         if statement.dialect is Dialect.SQL
@@ -63,7 +66,7 @@ def compile_query(
     )
     try:
         context = with_user_functions(compiler.compile())
-        check_expressions(context)
+        check_expressions(context, check)
         return context
     except RecursionError:
         # Only where the caller's own stack is deep already: the parser bounds how high expressions are.

@@ -9,6 +9,7 @@ from pinotpy.errors import InvalidQueryError
 from pinotpy.pql.ast import Call, Dialect, Expression
 from pinotpy.query.compile_filter import FilterCompiler
 from pinotpy.query.context import AggregationRef, And, ExpressionPredicate, Filter, Not, Or, Predicate, QueryContext, QueryKind
+from pinotpy.query.deadline import Check, no_deadline
 from pinotpy.query.post_aggregation import as_rows_of_groups, filter_over_groups, type_of_groups
 from pinotpy.query.result_types import PREDICATES, ExpressionTypes, expressions_of, types_of
 
@@ -19,10 +20,11 @@ GROUP_KEYS_MAX: Final = 23
 AGGREGATIONS_MAX: Final = 1_024
 
 
-def check_expressions(context: QueryContext) -> None:
+def check_expressions(context: QueryContext, check: Check = no_deadline) -> None:
     """Find functions that do not exist or do not take their arguments, and more keys or aggregations than a query may have.
 
-    Raises: QueryExecutionError (200) in PQL, InvalidQueryError (700) in SQL; InvalidQueryError for too many.
+    Raises: QueryExecutionError (200) in PQL, InvalidQueryError (700) in SQL; InvalidQueryError for too many; what `check`, the query's
+        deadline, raises.
     """
     _check_group_keys(context)
     if len(context.aggregations) > AGGREGATIONS_MAX:
@@ -34,20 +36,21 @@ def check_expressions(context: QueryContext) -> None:
         expressions += [by.expression for by in context.order_by if not isinstance(by.expression, AggregationRef)]
     elif context.dialect is Dialect.SQL:
         for over_groups in [*(column.expression for column in context.output), *(by.expression for by in context.order_by)]:
+            check()
             if isinstance(over_groups, Call) and over_groups not in context.group_by:
                 type_of_groups(over_groups, context)
     for by in context.order_by:
         if isinstance(by.expression, AggregationRef) and not type_of_groups(by.expression, context).single_value:
             name = context.aggregations[by.expression.index].name
             raise InvalidQueryError(f"ORDER BY needs single values: {name} is a list")
-    checked = CheckedExpressions(types)
+    checked = CheckedExpressions(types, check)
     for expression in expressions:
         checked.value(expression)
     for condition in [context.filter, *(aggregation.filter for aggregation in context.aggregations)]:
         if condition is not None:
             checked.filter(condition)
     if context.having is not None and context.dialect is Dialect.SQL:
-        CheckedExpressions(types_of(as_rows_of_groups(context))).filter(filter_over_groups(context.having, context))
+        CheckedExpressions(types_of(as_rows_of_groups(context)), check).filter(filter_over_groups(context.having, context))
 
 
 def _check_group_keys(context: QueryContext) -> None:
@@ -61,8 +64,9 @@ def _check_group_keys(context: QueryContext) -> None:
 class CheckedExpressions:
     """Checks expressions over columns of these types."""
 
-    def __init__(self, types: ExpressionTypes) -> None:
+    def __init__(self, types: ExpressionTypes, check: Check = no_deadline) -> None:
         self._types = types
+        self._check = check
         self._conditions = FilterCompiler(types.dialect, self._type_of, null_handling=False)
 
     def _type_of(self, name: str) -> DataType | None:
@@ -71,6 +75,7 @@ class CheckedExpressions:
 
     def value(self, expression: Expression) -> None:
         """An expression, with what stands in its conditions: those have a type whatever is in them."""
+        self._check()
         self._types.of(expression)
         if isinstance(expression, Call) and self._types.dialect is Dialect.SQL:
             if expression.name in PREDICATES:

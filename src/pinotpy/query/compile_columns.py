@@ -12,6 +12,7 @@ from pinotpy.errors import UnknownColumnError
 from pinotpy.names import raw_table_name
 from pinotpy.pql.ast import Call, Expression, Identifier, Literal
 from pinotpy.query.context import ColumnRef
+from pinotpy.query.deadline import Check, no_deadline
 from pinotpy.query.rewrite.map_items import value_type
 
 VIRTUAL_COLUMNS: Final = {"$docId": DataType.INT, "$segmentName": DataType.STRING, "$hostName": DataType.STRING}
@@ -70,9 +71,10 @@ def _columns_of(schema: TableSchema) -> _Columns:
 
 
 class ColumnResolver:
-    """Resolves names against one schema and remembers the columns that were read, in order of appearance."""
+    """Resolves names against one schema and remembers the columns that were read, in order of appearance. `check` is the query's deadline."""
 
-    def __init__(self, schema: TableSchema, table: str, *, case_insensitive: bool) -> None:
+    def __init__(self, schema: TableSchema, table: str, *, case_insensitive: bool, check: Check = no_deadline) -> None:
+        self.check = check
         self._case_insensitive = case_insensitive
         columns = _columns_of(schema)
         self._columns, self._known, self._folded = columns.physical, columns.known, columns.folded
@@ -111,6 +113,7 @@ class ColumnResolver:
             return expression if column.name == expression.name else Identifier(column.name, expression.position)
         if not isinstance(expression, Call):
             return expression
+        self.check()
         condition = None if expression.filter is None else self.resolve(expression.filter)
         return replace(expression, args=tuple([arg if type(arg) is Literal else self.resolve(arg) for arg in expression.args]), filter=condition)
 

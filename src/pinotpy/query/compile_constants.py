@@ -17,6 +17,7 @@ from pinotpy.query.compile_checks import CheckedExpressions
 from pinotpy.query.compile_filter import parse_error
 from pinotpy.query.compile_sql import DEFAULT_ROWS
 from pinotpy.query.context import OutputColumn, QueryContext, QueryKind, QueryOptions
+from pinotpy.query.deadline import Check, no_deadline
 from pinotpy.query.expression import Rows
 from pinotpy.query.positions import position_text
 from pinotpy.query.result_types import types_of
@@ -27,12 +28,13 @@ from pinotpy.query.unknown_function import check_functions
 _clock: Final = SystemClock()
 
 
-def compile_without_table(statement: Statement, options: QueryOptions) -> QueryContext:
+def compile_without_table(statement: Statement, options: QueryOptions, check: Check = no_deadline) -> QueryContext:
     """Compile a statement without FROM.
 
     Raises:
         InvalidQueryError: (700) a column, an aggregation, a user function or GROUP BY: all of them are of a table.
         ParseError: (150) a function cannot take these constants.
+        QueryTimeoutError: (250) `check` found that the query's time is up.
     """
     if statement.dialect is not Dialect.SQL:
         raise InvalidQueryError("QueryValidationError: Data source (FROM clause) not found")
@@ -40,10 +42,11 @@ def compile_without_table(statement: Statement, options: QueryOptions) -> QueryC
         raise InvalidQueryError("QueryValidationError: Data source (FROM clause) not found; GROUP BY and HAVING need a table")
     now_ms = _clock.now_ms()  # one moment for all of them
     empty = QueryContext(Dialect.SQL, QueryKind.SELECTION, "", (), null_handling=True)
-    checked = CheckedExpressions(types_of(empty))
+    checked = CheckedExpressions(types_of(empty), check)
     rows = Rows(empty, 1, _no_column, _no_column)
 
     def computable(written: Expression) -> Expression:
+        check()
         check_functions(written)
         _expect_constant(written)
         expression = fold_functions(at_moment(written, now_ms))

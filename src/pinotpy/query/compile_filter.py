@@ -11,6 +11,7 @@ from pinotpy.functions.patterns import regexp_pattern
 from pinotpy.pql.ast import Call, Dialect, Expression, Identifier, Literal, Position
 from pinotpy.pql.sql_keywords import MULTI_STAGE
 from pinotpy.query.context import And, Bound, Comparison, Constant, ExpressionPredicate, Filter, LiteralValue, Not, Or, Predicate
+from pinotpy.query.deadline import Check, no_deadline
 from pinotpy.query.positions import position_text
 from pinotpy.query.rewrite.fold import fold_constants
 from pinotpy.query.rewrite.merge_equalities import simplify_filter
@@ -37,9 +38,11 @@ class FilterCompiler:
     Args:
         type_of: type of a column by name, None for all else (aggregations in HAVING).
         null_handling: whether IS TRUE and its like must tell unknown from false.
+        check: the query's deadline.
     """
 
-    def __init__(self, dialect: Dialect, type_of: Callable[[str], DataType | None], *, null_handling: bool) -> None:
+    def __init__(self, dialect: Dialect, type_of: Callable[[str], DataType | None], *, null_handling: bool, check: Check = no_deadline) -> None:
+        self._check = check
         self._dialect = dialect
         self._type_of = type_of
         self._null_handling = null_handling
@@ -65,6 +68,7 @@ class FilterCompiler:
             return Predicate(node, Comparison.EQ, (True,))
         if not isinstance(node, Call):
             raise parse_error("expected a condition, found *", node.position)
+        self._check()
         name, args = node.name, node.args
         if name in ("and", "or") and args:
             children = tuple([self._filter(arg) for arg in args])

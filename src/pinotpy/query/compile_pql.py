@@ -37,7 +37,7 @@ class PqlCompiler:
         self._options = options
         self._null_handling = null_handling
         self._dialect = statement.dialect
-        self._filters = FilterCompiler(self._dialect, self._type_of, null_handling=null_handling)
+        self._filters = FilterCompiler(self._dialect, self._type_of, null_handling=null_handling, check=resolver.check)
 
     def _type_of(self, name: str) -> DataType | None:
         column = self._resolver.find(name)

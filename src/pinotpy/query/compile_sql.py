@@ -37,7 +37,7 @@ class SqlCompiler:
         self._resolver = resolver
         self._options = options
         self._null_handling = null_handling
-        self._filters = FilterCompiler(Dialect.SQL, self._type_of, null_handling=null_handling)
+        self._filters = FilterCompiler(Dialect.SQL, self._type_of, null_handling=null_handling, check=resolver.check)
         self._items: list[SelectItem] = []
         self._aliases: dict[str, Expression] = {}
 
@@ -78,6 +78,7 @@ class SqlCompiler:
 
     def _prepared(self, expression: Expression) -> Expression:
         """Constants folded, known names in the schema's spelling, aggregations rewritten; unknown names are left for `resolve`."""
+        self._resolver.check()
         expression = self._typed(fold_functions(self._spelled(expression)))
         return rewrite_aggregations(expression, self._resolver.is_multi_value)
 

@@ -31,9 +31,10 @@ def emit_updates(shape: Shape, layout: Layout, groups: int, sources: Sources) ->
     emitter = _Emitter(shape, groups, sources)
     shape.emit(updates.count_rows.address if groups >= 0 else updates.count_rows_single.address, groups)
     # Those that read the same stand together, so that registers can be given back after the last of them.
-    inputs = list(dict.fromkeys(_inputs(entry) for entry in layout.aggregations))
-    order = sorted(enumerate(layout.aggregations), key=lambda item: inputs.index(_inputs(item[1])))
+    inputs: dict[tuple[Filter | None, Expression], int] = {}
+    order = sorted(enumerate(layout.aggregations), key=lambda item: inputs.setdefault(_inputs(item[1]), len(inputs)))
     for place, (index, entry) in enumerate(order):
+        shape.plan.control.check()
         if entry.walks:
             emitter.walk(index, entry)
         else:

@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 
 from pinotpy.data_types import DataType
 from pinotpy.decimals import decode_decimal
+from pinotpy.query.deadline import Check, no_deadline
 from pinotpy.query.explain.answer import TABLE_COLUMNS, Explanation
 from pinotpy.query.reduced import ReducedResult, ResultColumn, ResultType
-from pinotpy.query.response.rows import Check, no_deadline
 from pinotpy.query.response.values import decimal_text
 
 CONTENT_TYPE: Final = "application/vnd.apache.arrow.stream"

@@ -13,10 +13,11 @@ import orjson
 
 from pinotpy.errors import PinotError, TableNotFoundError
 from pinotpy.query.context import QueryContext, QueryKind
+from pinotpy.query.deadline import Check, no_deadline
 from pinotpy.query.reduced import ReducedResult
 from pinotpy.query.response import values
 from pinotpy.query.response.envelope import Envelope
-from pinotpy.query.response.rows import Check, Show, json_rows, no_deadline
+from pinotpy.query.response.rows import Show, json_rows
 
 ERROR_NAMES = {
     150: "PQLParsingError",

@@ -12,21 +12,16 @@ from typing import Any, Final
 import orjson
 import pyarrow as pa
 
+from pinotpy.query.deadline import Check, no_deadline
 from pinotpy.query.reduced import ResultColumn
 
 # The slowest values to print take 20 µs each: a piece of them stays below 200 ms, one of others near 10 ms.
 PIECE_VALUES_MAX: Final = 8 << 10
 
-# Raises QueryTimeoutError when the query's time is up.
-Check = Callable[[], None]
 # Values of a column as JSON values (query/response/values.py).
 Show = Callable[[ResultColumn], list[Any]]
 # Rows of values as rows of JSON; tuples become lists.
 Arrange = Callable[[Iterable[tuple[Any, ...]]], list[Any]]
-
-
-def no_deadline() -> None:
-    """The check of answers that may take as long as they do."""
 
 
 def json_rows(columns: Sequence[ResultColumn], shows: Sequence[Show], check: Check = no_deadline, arrange: Arrange = list) -> orjson.Fragment:

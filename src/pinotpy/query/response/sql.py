@@ -11,11 +11,11 @@ import orjson
 
 from pinotpy.errors import PinotError
 from pinotpy.query.context import QueryContext
+from pinotpy.query.deadline import Check, no_deadline
 from pinotpy.query.explain.answer import TABLE_COLUMNS
 from pinotpy.query.reduced import ReducedResult
 from pinotpy.query.response.envelope import Envelope
 from pinotpy.query.response.pql import ERROR_NAMES, result_table
-from pinotpy.query.response.rows import Check, no_deadline
 
 _NAMES = {**ERROR_NAMES, 150: "SQLParsingError", 190: "TableDoesNotExistError"}
 
