@@ -5,8 +5,10 @@ files with faults are told, and the good ones built where the spec says so.
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,15 +19,20 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
-from job_data import COLUMNS, all_rows, archives, duckdb_rows, job, rows, segment_rows, sorted_rows, write_inputs
+from job_data import COLUMNS, CONFIG, SCHEMA, all_rows, archives, duckdb_rows, job, rows, segment_rows, sorted_rows, write_inputs
 from processes import spark_workers
 
+from pinotpy.errors import UserError
 from pinotpy.ingest.jobs.context import open_context
 from pinotpy.ingest.jobs.report import JobReport
 from pinotpy.ingest.jobs.run import run_job
 from pinotpy.ingest.jobs.spec import IngestionJobSpec
+from pinotpy.segment.archive import unpack_segment
+from pinotpy.segment.immutable import load_segment
 from pinotpy.segment.partition import partition_of
+from pinotpy.segment.to_arrow import column_to_arrow
 from pinotpy.spark_jobs.build import build_segments
+from pinotpy.spark_jobs.push import push_on_spark
 from pinotpy.spark_jobs.session import SparkSettings, attempts_of, spark_session
 
 pytestmark = [pytest.mark.cluster]
@@ -165,3 +172,41 @@ def test_bad_rows_of_a_query_are_a_fault_or_left_out_by_share(spark: Any, tmp_pa
     report = build(spark, job(tmp_path, "shared", inputDirURI=None, pinotpy={"sourceQuery": query, "rejectShareMax": 0.2}))
     assert report.error is None
     assert (report.total("num_rows_read"), report.total("num_rows_indexed"), report.total("num_rows_rejected")) == (1000, 900, 100)
+
+    # A share is the quotient of two counts, as of files: 0.29 * 100 is less than 29.
+    few = "SELECT id AS customer, IF(id < 29, 'no number', '1') AS pieces, 'Ulm' AS city, 1.0D AS price, 20454 AS day FROM range(100)"
+    report = build(spark, job(tmp_path, "edge", inputDirURI=None, pinotpy={"sourceQuery": few, "rejectShareMax": 0.29}))
+    assert report.error is None and report.total("num_rows_rejected") == 29
+
+
+def test_lists_of_a_query_are_unnested_as_the_table_says(spark: Any, tmp_path: Path) -> None:
+    unnest = {"complexTypeConfig": {"fieldsToUnnest": ["visits"], "delimiter": "."}}
+    day = {"name": "visits.day", "dataType": "INT", "format": "1:DAYS:EPOCH", "granularity": "1:DAYS"}
+    (tmp_path / "schema.json").write_text(json.dumps({**SCHEMA, "dateTimeFieldSpecs": [day]}))
+    segments = {"timeColumnName": "visits.day", "replication": "1"}
+    (tmp_path / "table.json").write_text(json.dumps({**CONFIG, "segmentsConfig": segments, "ingestionConfig": unnest}))
+    query = """SELECT id AS customer, 'Ulm' AS city, 1.0D AS price, 1 AS pieces,
+               transform(sequence(0, id % 3), n -> named_struct('day', CAST(20454 + n AS INT))) AS visits FROM range(10)"""
+    report = build(spark, job(tmp_path, inputDirURI=None, pinotpy={"sourceQuery": query}))
+    assert report.error is None
+    (file,) = report.files
+    assert (file.num_rows_read, file.num_rows_added, file.num_rows_indexed) == (10, 9, 19)
+    with duckdb.connect() as connection:
+        expected = connection.sql("SELECT i, 20454 + n FROM range(10) t(i), range(3) u(n) WHERE n <= i % 3").fetchall()
+    (segment,) = report.segments
+    with tempfile.TemporaryDirectory() as folder:
+        loaded = load_segment(unpack_segment(Path(segment.uri), Path(folder)))
+        try:
+            columns = [column_to_arrow(loaded.column(name)).to_pylist() for name in ("customer", "visits.day")]
+        finally:
+            loaded.close()
+    assert sorted(zip(*columns, strict=True)) == sorted(expected)
+
+
+def test_two_archives_of_one_name_are_refused_before_the_first_is_sent(spark: Any, tmp_path: Path) -> None:
+    write_inputs(tmp_path / "in", num_files=1, rows_per_file=10)
+    assert run_job(job(tmp_path, "out/a")).error is None and run_job(job(tmp_path, "out/b")).error is None
+    cluster = [{"controllerURI": "http://localhost:1"}]
+    spec = job(tmp_path, jobType="SegmentTarPush", pinotClusterSpecs=cluster, pushJobSpec={"pushParallelism": 2})
+    with pytest.raises(UserError, match="are both segment"):
+        push_on_spark(spark, spec, JobReport(spec.job_type.value, "orders", str(tmp_path / "out")))

@@ -20,10 +20,12 @@ from pinotpy.ingest.jobs.report import JobReport
 from pinotpy.ingest.jobs.spec import ConsistentPush, IngestionJobSpec, JobType
 from pinotpy.ingest.jobs.table_documents import read_table_documents
 from pinotpy.ingest.push.job import push_segments
+from pinotpy.ingest.push.sources import read_sources
 from pinotpy.spark_jobs.task import REPORTS_DDL, unit_numbers
 from pinotpy.spark_jobs.watching import ShowProgress, no_progress, watched
 
 _SUMMED: Final = ("segmentsPushed", "segmentsPresent", "segmentsFailed", "bytesPushed", "attempts")
+_LOOKS_AT_ONCE: Final = 16
 _REPORTS: Final = pa.schema([("report", pa.string())])
 
 
@@ -38,6 +40,8 @@ def push_on_spark(spark: Any, spec: IngestionJobSpec, report: JobReport, show: S
     if not uris:
         only_pushes = only_pushes.model_copy(update={"job_type": JobType(f"Segment{only_pushes.job_type.push_mode}Push")})
         uris = find_archives(only_pushes)
+        # Executors see a share each: that no two are of one name is seen here alone, and told before the first is sent.
+        read_sources(uris, file_system_settings(spec), parallelism=_LOOKS_AT_ONCE)
     if _replaces_at_once(only_pushes):
         with watched(spark, "pushing segments", show):
             return push_archives(only_pushes, report)
@@ -54,13 +58,17 @@ def push_share(batches: Iterable[pa.RecordBatch], spec_json: Mapping[str, Any], 
 
 def merged(reports: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Reports of pushes to the same clusters as one; `seconds` of a cluster is that of its longest."""
+    # A controller that was down for one executor alone is with its cluster in one report and by itself in another.
+    by_controllers: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
+    for report in reports:
+        for part in report["clusters"]:
+            by_controllers.setdefault(tuple(part["controllers"]), []).append(part)
     clusters: list[dict[str, Any]] = []
-    for place, first in enumerate(reports[0]["clusters"]):
-        parts = [report["clusters"][place] for report in reports]
+    for parts in by_controllers.values():
         causes = list(dict.fromkeys(part["cause"] for part in parts if part.get("cause")))
         clusters.append(
             {
-                **first,
+                **parts[0],
                 **{name: sum(part[name] for part in parts) for name in _SUMMED},
                 "seconds": max(part["seconds"] for part in parts),
                 "segments": sorted((segment for part in parts for segment in part["segments"]), key=lambda segment: str(segment["segmentName"])),

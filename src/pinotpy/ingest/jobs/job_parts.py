@@ -71,9 +71,11 @@ class PinotClusterSpec(Document):
 class PushJobSpec(Document):
     """How segments are pushed."""
 
-    push_attempts: WholeNumber = Field(1, ge=1, description="Attempts for each segment; 1 = no retry.")
-    push_parallelism: WholeNumber = Field(1, ge=1, description="Segments pushed at once.")
-    push_retry_interval_millis: WholeNumber = Field(1000, ge=0, description="Pause before the second attempt, in milliseconds; doubled for each further one.")
+    push_attempts: WholeNumber = Field(1, ge=1, le=10_000, description="Attempts for each segment; 1 = no retry.")
+    push_parallelism: WholeNumber = Field(1, ge=1, le=1_000, description="Segments pushed at once.")
+    push_retry_interval_millis: WholeNumber = Field(
+        1000, ge=0, le=86_400_000, description="Pause before the second attempt, in milliseconds; doubled for each further one."
+    )
     segment_uri_prefix: Text | None = Field(None, description="Put before the path of a segment to make the URI that the controller is told.")
     segment_uri_suffix: Text | None = Field(None, description="Put after it.")
     push_file_name_pattern: Text | None = Field(None, description="`glob:…` or `regex:…`: push only these archives of outputDirURI.")

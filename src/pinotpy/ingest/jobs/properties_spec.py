@@ -91,9 +91,9 @@ def spec_from_properties(properties: Mapping[str, str], *, job_type: JobType | N
     for key, value in properties.items():
         text = value.strip()
         if key in PLACES:
-            _put(plain, PLACES[key], text)
+            _put(plain, PLACES[key], text, key, faults)
         elif key in _NAME_CONFIGS:
-            _put(plain, ("segmentNameGeneratorSpec", "configs", key), text)
+            _put(plain, ("segmentNameGeneratorSpec", "configs", key), text, key, faults)
         elif key in _FIXED:
             fine, done = _FIXED[key]
             if text.lower() not in fine:
@@ -108,11 +108,13 @@ def spec_from_properties(properties: Mapping[str, str], *, job_type: JobType | N
             hint = f"'{near[0]}' (did you mean that?)" if near else "one of " + ", ".join(_ALL)
             faults.append(Fault(key, "an unknown property", hint))
     controllers = _controllers(properties, faults)
-    if controllers and "pinotClusterSpecs" not in plain:
-        plain["pinotClusterSpecs"] = [{"controllerURI": uri} for uri in controllers]
+    if controllers:
+        _put(plain, ("pinotClusterSpecs",), [{"controllerURI": uri} for uri in controllers], "push.to.hosts", faults)
+    if job_type is None and "jobType" in plain and properties.get("job.type", plain["jobType"]).strip() != plain["jobType"]:
+        faults.append(Fault("job.type", describe(properties["job.type"]), "one property for jobType"))
     plain.setdefault("jobType", _job_type(properties, job_type, bool(controllers)))
     if properties.get("enable.parallel.push", "").strip().lower() == "false":
-        _put(plain, ("pushJobSpec", "pushParallelism"), "1")
+        _put(plain, ("pushJobSpec", "pushParallelism"), "1", "enable.parallel.push", faults)
     if faults:
         raise InvalidConfigError(f"{WHAT} are not valid:", tuple(faults))
     return IngestionJobSpec.from_json(plain)
@@ -121,7 +123,7 @@ def spec_from_properties(properties: Mapping[str, str], *, job_type: JobType | N
 def _controllers(properties: Mapping[str, str], faults: list[Fault]) -> list[str]:
     hosts = [host.strip() for host in properties.get("push.to.hosts", "").split(",") if host.strip()]
     port = properties.get("push.to.port", "").strip()
-    if hosts and not (port.isdigit() and 0 < int(port) < 65536):
+    if hosts and not (_is_number(port) and 0 < int(port) < 65536):
         faults.append(Fault("push.to.port", describe(port) if port else "nothing", "the port of the controllers in push.to.hosts"))
         return []
     return [f"{host}:{port}" if "://" in host else f"http://{host}:{port}" for host in hosts]
@@ -134,10 +136,20 @@ def _job_type(properties: Mapping[str, str], given: JobType | None, pushes: bool
     return named or (JobType.SEGMENT_CREATION_AND_TAR_PUSH if pushes else JobType.SEGMENT_CREATION).value
 
 
-def _put(plain: dict[str, Any], place: tuple[str, ...], value: Any) -> None:
+def _put(plain: dict[str, Any], place: tuple[str, ...], value: Any, key: str, faults: list[Fault]) -> None:
+    """What a property says, at its place of the spec; a fault where another property has said something else."""
+    here: Any = plain
     for step in place[:-1]:
-        plain = plain.setdefault(step, {})
-    plain[place[-1]] = value
+        here = here.setdefault(step, {})
+        if not isinstance(here, dict):
+            faults.append(Fault(key, "a key below a value", f"'{step}' with keys, or without"))
+            return
+    if here.setdefault(place[-1], value) != value:  # without the values: one may be a token
+        faults.append(Fault(key, "another value than another property has for the same", f"one property for {'.'.join(place)}"))
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 7
 
 
 # Sections whose own keys may hold dots.
@@ -153,9 +165,12 @@ def _put_path(plain: dict[str, Any], key: str, value: str, faults: list[Fault]) 
             break
     here: Any = plain
     for step, following in zip(steps, [*steps[1:], None], strict=True):
-        new: Any = value if following is None else [] if following.isdigit() else {}
+        new: Any = value if following is None else [] if _is_number(following) else {}
+        if following is None and isinstance(here, dict):
+            _put(here, (step,), value, key, faults)
+            return
         if isinstance(here, list):
-            if not step.isdigit() or int(step) > len(here):
+            if not _is_number(step) or int(step) > len(here):
                 faults.append(Fault(key, f"'{step}'", f"the numbers of a list in order, here {len(here)}"))
                 return
             if int(step) == len(here):

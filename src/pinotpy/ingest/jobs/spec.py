@@ -124,7 +124,7 @@ class JobAdditions(Document):
     consistent_push: Annotated[ConsistentPush, named(ConsistentPush)] | None = Field(
         None, description="NONE, TABLE or TIME_RANGE: what a push replaces at once. Default: TABLE where the table has consistentDataPush."
     )
-    push_timeout_ms: WholeNumber = Field(600_000, ge=1, description="Longest time for the push of one segment, in milliseconds.")
+    push_timeout_ms: WholeNumber = Field(600_000, ge=1, le=86_400_000, description="Longest time for the push of one segment, in milliseconds.")
     source_table: Text | None = Field(None, description="Spark only: a table of its catalog instead of inputDirURI.")
     source_query: Text | None = Field(None, description="Spark only: SQL text whose rows are the input, instead of inputDirURI.")
     source_options: dict[str, Text] = Field(default_factory=dict, description="Spark only: options of its reader.")
@@ -143,7 +143,9 @@ class IngestionJobSpec(Document):
     exclude_file_name_pattern: Text | None = Field(None, description="`glob:…` or `regex:…`: not these files.")
     output_dir_uri: Text | None = Field(None, alias="outputDirURI", description="Folder of the segments' archives, by path or URI; also the input of pushes.")
     overwrite_output: Truth = Field(False, description="Replace archives of the same name instead of refusing.")
-    segment_creation_job_parallelism: WholeNumber = Field(0, ge=0, description="Units of work built at once; 0 = as many as there are cores (Spark: tasks).")
+    segment_creation_job_parallelism: WholeNumber = Field(
+        0, ge=0, le=10_000, description="Units of work built at once; 0 = as many as there are cores (Spark: tasks)."
+    )
     pinot_fs_specs: tuple[PinotFSSpec, ...] = Field((), alias="pinotFSSpecs", description="Settings of file systems, by scheme.")
     table_spec: TableSpec = Field(description="The table.")
     record_reader_spec: RecordReaderSpec = Field(default_factory=partial(RecordReaderSpec.model_validate, {}), description="Format of the input.")

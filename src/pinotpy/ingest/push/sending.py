@@ -27,6 +27,8 @@ from pinotpy.segment.archive import pack_metadata
 
 log = logging.getLogger(__name__)
 Progress = Callable[[PushedSegment], None]
+# Beyond it every wait but none is the longest one.
+_DOUBLED_MAX = 20
 
 
 def send_all(
@@ -119,7 +121,7 @@ def is_retriable(error: PinotError) -> bool:
 
 def retry_wait_s(settings: PushSettings, attempts: int) -> float:
     """Wait after so many attempts: doubled each time, up to 30 s, and then between half and one and a half of it."""
-    wait_ms = min(settings.retry_wait_ms * 2.0 ** (attempts - 1), RETRY_WAIT_MAX_MS)
+    wait_ms = min(settings.retry_wait_ms * 2.0 ** min(attempts - 1, _DOUBLED_MAX), RETRY_WAIT_MAX_MS)
     return wait_ms / 1000 * random.uniform(0.5, 1.5)
 
 

@@ -213,9 +213,17 @@ def test_other_properties_of_the_old_jobs_and_dotted_paths_of_the_new_ones() -> 
         ("pushJobSpec.pushAttempts", "0", "at least 1"),
         ("pinotFSSpecs.3.scheme", "s3", "in order"),
         ("path.to.reader.config", "/x", "recordReaderSpec.configs"),
+        ("inputDirURI", "/elsewhere", "one property for inputDirURI"),
+        ("tableSpec", "flights", "tableSpec"),
+        ("pinotClusterSpecs.0.controllerURI", "http://other:9000", "one property for pinotClusterSpecs"),
+        ("push.to.port", "8²", "port"),
+        ("pinotFSSpecs.²", "s3", "a list"),
+        ("pinotFSSpecs." + "9" * 5000, "s3", "a list"),
     ],
 )
-def test_properties_that_cannot_be_followed_are_refused_with_what_to_do(key: str, value: str, told: str) -> None:
+@pytest.mark.parametrize("first", [False, True])
+def test_properties_that_cannot_be_followed_are_refused_with_what_to_do(key: str, value: str, told: str, first: bool) -> None:
+    rest = {name: text for name, text in MANUAL.items() if name != key}
     with pytest.raises(InvalidConfigError) as refused:
-        spec_from_properties(MANUAL | {key: value})
+        spec_from_properties({key: value, **rest} if first else {**rest, key: value})
     assert told in refused.value.message

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,12 @@ import pytest
 from controller_harness import build_parts_segment
 
 from pinotpy.client.http_calls import Access
-from pinotpy.errors import UserError
+from pinotpy.errors import InvalidConfigError, UserError
 from pinotpy.ingest.jobs.spec import IngestionJobSpec, read_job_spec
 from pinotpy.ingest.push import job
 from pinotpy.ingest.push.job import access_of, push_segments, settings_of
 from pinotpy.ingest.push.report import PushReport
+from pinotpy.ingest.push.sending import retry_wait_s
 from pinotpy.ingest.push.settings import PushKind, PushSettings, ReplaceScope
 from pinotpy.names import TableType
 
@@ -102,3 +104,24 @@ def test_what_a_consistent_push_replaces(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(job, "push", keep)
     push_segments(spec(more), [str(archive)])
     assert (asked[0].replace, asked[0].asks_table) == (expected, asks)
+
+
+def test_waits_are_bounded_however_many_attempts_there_are() -> None:
+    settings = PushSettings("orders", attempts_max=10_000, retry_wait_ms=0)
+    assert retry_wait_s(settings, 5_000) == 0
+    assert 15 <= retry_wait_s(replace(settings, retry_wait_ms=1), 5_000) <= 45
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [{"pushJobSpec": {name: "9" * 30}} for name in ("pushAttempts", "pushParallelism", "pushRetryIntervalMillis")] + [{"pinotpy": {"pushTimeoutMs": "9" * 30}}],
+)
+def test_numbers_that_no_push_can_use_are_refused(keys: dict[str, Any]) -> None:
+    base = {
+        "jobType": "SegmentTarPush",
+        "outputDirURI": "/out",
+        "tableSpec": {"tableName": "orders"},
+        "pinotClusterSpecs": [{"controllerURI": "http://c:9000"}],
+    }
+    with pytest.raises(InvalidConfigError, match="allowed"):
+        IngestionJobSpec.from_json({**base, **keys})
