@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +30,14 @@ def print_report(report: JobReport, console: Console | None = None) -> None:
         console.print(f"[yellow]no row to index[/yellow] in {escape(file.uri)}")
     _print_rejects(report, console)
     _print_errors(report, console)
+    if report.others_told is not None:
+        console.print(f"[yellow]note[/yellow]: {escape(report.others_told)}", soft_wrap=True)
+    if not report.units and report.push is not None:
+        console.print(f"{_pushed(report.push)}, {report.took_ms / 1000:.1f} s")
+        return
     filtered = f", {report.total('num_rows_filtered'):,} left out by the filter" if report.total("num_rows_filtered") else ""
     failed = f", {_count(report.num_failures, 'failure')}" if report.num_failures else ""
-    pushed = f"; push {str(report.push.get('state', '')).lower()}" if report.push is not None else ""
+    pushed = f"; {_pushed(report.push)}" if report.push is not None else ""
     size = decimal(sum(segment.size_bytes for segment in report.segments))
     console.print(
         f"{report.total('num_rows_read'):,} rows read, {report.total('num_rows_indexed'):,} indexed, {report.total('num_rows_rejected'):,} rejected{filtered}; "
@@ -56,6 +62,13 @@ def report_document(report: JobReport) -> dict[str, Any]:
 def empty_files(report: JobReport) -> list[FileReport]:
     """Files that could be read and have no row to index."""
     return [file for file in report.files if file.error is None and file.num_rows_indexed == 0]
+
+
+def _pushed(push: Mapping[str, Any]) -> str:
+    """What a push did, over all clusters."""
+    words = (("segmentsPushed", "pushed"), ("segmentsPresent", "there already"), ("segmentsFailed", "not pushed"))
+    totals = [(sum(int(cluster[key]) for cluster in push["clusters"]), word) for key, word in words]
+    return f"push {str(push['state']).lower()}: " + (", ".join(f"{count:,} {word}" for count, word in totals if count) or "nothing")
 
 
 def _segments(segments: tuple[SegmentReport, ...]) -> Table:

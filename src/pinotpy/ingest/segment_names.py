@@ -148,7 +148,9 @@ def _sequence(facts: SegmentFacts, excluded: bool) -> int | None:
 
 
 def _uuid(facts: SegmentFacts, wanted: bool) -> str | None:
-    return str(uuid.uuid5(_NAMESPACE, f"{facts.table}\n{facts.identity}")) if wanted else None
+    # Names of files may have bytes that are no UTF-8.
+    identity = f"{facts.table}\n{facts.identity}".encode("utf-8", "backslashreplace").decode()
+    return str(uuid.uuid5(_NAMESPACE, identity)) if wanted else None
 
 
 def _joined(*parts: object) -> str:

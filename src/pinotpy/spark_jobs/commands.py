@@ -18,6 +18,7 @@ from pinotpy.fs.file_systems import file_system_for
 from pinotpy.fs.uris import file_name
 from pinotpy.ingest.jobs.context import open_context
 from pinotpy.ingest.jobs.properties_spec import read_properties_spec
+from pinotpy.ingest.jobs.pushing import with_other_archives
 from pinotpy.ingest.jobs.report import JobReport
 from pinotpy.ingest.jobs.spec import IngestionJobSpec, read_job_spec
 from pinotpy.ingest.jobs.templates import default_values, parse_values
@@ -78,6 +79,8 @@ def run_step(step: Step, job: str, values: Sequence[str], settings: SparkSetting
             report = build_segments(spark, context, attempts_of(spark), show)
         if pushes and report.error is None:
             report = push_on_spark(spark, spec, report, show)
+    if step is Step.BUILD:
+        report = with_other_archives(spec, report)
     return replace(report, took_ms=round((time.perf_counter() - started) * 1000))
 
 
@@ -101,6 +104,8 @@ def summary(report: JobReport) -> str:
     more = [f"  … and {len(lines) - _LINES_MAX} more"] if len(lines) > _LINES_MAX else []
     counts = ", ".join(f"{report.total(name):,} {word}" for name, word in _COUNTS)
     lines = [f"{counts}; {len(report.segments):,} segments, {archive_bytes:,} bytes of archives, {report.took_ms / 1000:.1f} s", *lines[:_LINES_MAX], *more]
+    if report.others_told is not None:
+        lines.append(report.others_told)
     if report.push is not None:
         lines.append(f"push {str(report.push['state']).lower()}")
     if report.error is not None:

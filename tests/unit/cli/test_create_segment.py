@@ -235,6 +235,9 @@ def test_marks_of_other_systems_are_no_data_and_no_file_is_read_twice(tmp_path: 
         write_csv(folder / name, JANUARY)
     ended = pinotpy("create-segment", "--data-dir", folder, *documents, "--json")
     assert ended.status == 0 and ended.document["numRowsRead"] == 3, ended.err
+    (tmp_path / "out" / "old.tar.gz").write_bytes(b"of an earlier run")
+    told = pinotpy("create-segment", "--data-dir", folder, *documents)
+    assert told.status == 0 and "old.tar.gz'. A push of the whole folder takes them" in told.out
     (folder / "latest.csv").symlink_to(folder / "a-january.csv")
     refused = pinotpy("create-segment", "--data-dir", folder, *documents)
     assert refused.status == 1 and "read twice" in refused.err

@@ -198,11 +198,17 @@ def _kept_rejects(context: JobContext, entry: InputEntry, place: _Place, ledger:
         with RejectFile(local) as ledger.sink:
             yield
     finally:
-        if ledger.num_rows_rejected:
-            files.put(uri, local)
-            place.state.reject_uri = uri
-        else:
-            files.delete(uri)  # of an earlier run
+        try:
+            if ledger.num_rows_rejected:
+                files.put(uri, local)
+                place.state.reject_uri = uri
+            else:
+                files.delete(uri)  # of an earlier run
+        except PinotError as error:
+            place.state.is_of_file = place.state.reads = False
+            raise DataError(
+                f"rejected rows of '{masked(entry.uri)}' cannot be written to '{masked(uri)}': {error.message}; see pinotpy.rejectFileURI"
+            ) from error
 
 
 def _file_report(entry: InputEntry, ledger: RowLedger, error: str | None = None) -> FileReport:

@@ -71,7 +71,8 @@ def find_inputs(spec: IngestionJobSpec, settings: FileSystemSettings) -> list[In
             raise UserError(f"'{masked(entry.uri)}': the name tells no format; say it by recordReaderSpec.dataFormat, one of {', '.join(FileFormat)}")
     if not found:
         wanted = f"that '{spec.include_file_name_pattern}' takes" if include is not None else f"of format {given}" if given else "whose name tells a format"
-        raise NotFoundError(f"no input file {wanted} in '{masked(root)}': {num_seen} files are there", uri=masked(root))
+        pattern = "; inputDirURI is no pattern, includeFileNamePattern is one" if set("*?[{") & set(root) else ""
+        raise NotFoundError(f"no input file {wanted} in '{masked(root)}': {num_seen} files are there{pattern}", uri=masked(root))
     refuse_links_to_one_file(found)
     return found
 

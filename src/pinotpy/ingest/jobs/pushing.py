@@ -6,10 +6,11 @@ from dataclasses import replace
 
 from pinotpy.errors import NotFoundError, PinotError
 from pinotpy.fs.file_systems import file_system_for
-from pinotpy.fs.uris import masked
+from pinotpy.fs.uris import LOCAL_SCHEMES, masked, scheme_of
 from pinotpy.ingest.jobs.context import file_system_settings
 from pinotpy.ingest.jobs.file_patterns import file_pattern
 from pinotpy.ingest.jobs.input_files import ARCHIVE_ENDING
+from pinotpy.ingest.jobs.places import real_path
 from pinotpy.ingest.jobs.report import JobReport
 from pinotpy.ingest.jobs.spec import IngestionJobSpec
 from pinotpy.ingest.segment_names import path_of
@@ -49,3 +50,23 @@ def find_archives(spec: IngestionJobSpec) -> list[str]:
     if not found:
         raise NotFoundError(f"no segment archive (….tar.gz) in '{masked(root)}'{f' that {pattern!r} takes' if pattern else ''}", uri=masked(root))
     return found
+
+
+def with_other_archives(spec: IngestionJobSpec, report: JobReport) -> JobReport:
+    """The report of a job that built, with the archives at its output that are not its segments.
+
+    Names tell times and numbers, so corrected input gives new names, and the old archives stay: pushed together, rows would be there twice.
+    """
+    if report.error is not None:
+        return report
+    root = spec.output_dir_uri or ""
+    own = {_identity(segment.uri) for segment in report.segments}
+    try:
+        entries = [entry.uri for entry in file_system_for(root, file_system_settings(spec)).list(root) if entry.uri.endswith(ARCHIVE_ENDING)]
+    except PinotError:
+        return report  # everything is built; a push of it will say what is wrong with the storage
+    return replace(report, other_archive_uris=tuple(uri for uri in entries if _identity(uri) not in own))
+
+
+def _identity(uri: str) -> object:
+    return real_path(uri) if scheme_of(uri) in LOCAL_SCHEMES else uri

@@ -14,9 +14,11 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from pinotpy.errors import PinotError
+from pinotpy.fs.uris import masked
 
 # Rejected rows that a report keeps of a file; all of them go to the reject file where one is asked for.
 SAMPLES_MAX: Final = 20
+OTHERS_SHOWN_MAX: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +101,10 @@ class UnitReport:
 
 @dataclass(frozen=True, slots=True)
 class JobReport:
-    """The whole job. `push` is the push's own report as JSON, None where nothing was pushed."""
+    """The whole job. `push` is the push's own report as JSON, None where nothing was pushed.
+
+    other_archive_uris: of a job that builds only: what lies at its output besides its segments, and would be pushed with them.
+    """
 
     job_type: str
     table_name: str
@@ -108,6 +113,7 @@ class JobReport:
     push: Mapping[str, Any] | None = None
     took_ms: int = 0
     error: str | None = None
+    other_archive_uris: tuple[str, ...] = ()
 
     @property
     def segments(self) -> tuple[SegmentReport, ...]:
@@ -116,6 +122,17 @@ class JobReport:
     @property
     def files(self) -> tuple[FileReport, ...]:
         return tuple(file for unit in self.units for file in unit.files)
+
+    @property
+    def others_told(self) -> str | None:
+        """A sentence about other archives at the output, None if there are none."""
+        if not self.other_archive_uris:
+            return None
+        first = masked(self.other_archive_uris[0])
+        return (
+            f"archives of other jobs or of earlier runs lie at the output, too: {len(self.other_archive_uris):,}, first '{first}'. "
+            "A push of the whole folder takes them as well: remove them if their rows are old, or choose by pushJobSpec.pushFileNamePattern"
+        )
 
     @property
     def num_failures(self) -> int:
@@ -150,6 +167,8 @@ class JobReport:
             "files": [_camel(asdict(file)) for file in self.files],
             "errors": [{"unitId": unit.unit_id, "error": unit.error, "code": unit.code} for unit in self.units if unit.error is not None],
             "rejectFileURIs": [unit.reject_file_uri for unit in self.units if unit.reject_file_uri is not None],
+            "numOtherArchives": len(self.other_archive_uris),
+            "otherArchiveURIs": list(self.other_archive_uris[:OTHERS_SHOWN_MAX]),
             "push": dict(self.push) if self.push is not None else None,
         }
 

@@ -20,7 +20,7 @@ from pinotpy.ingest.jobs.context import JobContext, open_context
 from pinotpy.ingest.jobs.dealt_rows import dealt_counts
 from pinotpy.ingest.jobs.input_files import InputEntry
 from pinotpy.ingest.jobs.plan import TRIAL_ROWS, DealtRows, Unit, plan_groups, plan_trial, plan_units
-from pinotpy.ingest.jobs.pushing import push_archives
+from pinotpy.ingest.jobs.pushing import push_archives, with_other_archives
 from pinotpy.ingest.jobs.report import JobReport, UnitReport
 from pinotpy.ingest.jobs.spec import FileErrors, IngestionJobSpec
 from pinotpy.ingest.jobs.work_folder import work_folder
@@ -88,8 +88,9 @@ def build_segments(context: JobContext, inputs: Sequence[InputEntry] | None = No
     reports.sort(key=lambda report: report.unit_id)
     job = JobReport(spec.job_type.value, context.table_name, spec.output_dir_uri or "", tuple(reports), took_ms=_since_ms(started), error=error)
     if job.error is None and not job.segments:
-        job = replace(job, error=f"no segment was built: the {len(job.files)} input files hold no row to index")
-    return job
+        unread = f"{job.num_failures} could not be read, " if job.num_failures else ""
+        job = replace(job, error=f"no segment was built: of {len(job.files)} input files {unread}{'the others' if unread else 'all'} hold no row to index")
+    return job if spec.job_type.push_mode is not None else with_other_archives(spec, job)
 
 
 def _done(context: JobContext, units: Sequence[Unit], work_dir: Path, step: str, progress: Progress) -> list[UnitReport]:

@@ -4,13 +4,14 @@ times are none: what cannot be right is refused with its place, and what is left
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 from job_data import CONFIG, FIRST_DAY, SCHEMA, all_rows, duckdb_rows, job
 
-from pinotpy.errors import InvalidConfigError, OutOfCapacityError, UserError
+from pinotpy.errors import InvalidConfigError, NotFoundError, OutOfCapacityError, UserError
 from pinotpy.ingest.jobs.run import run_job
 from pinotpy.ingest.jobs.work_folder import work_folder
 
@@ -130,3 +131,41 @@ def test_what_a_killed_worker_was_writing_goes_at_the_end(tmp_path: Path) -> Non
         (tmp_path / "out" / "deep").mkdir()
         (tmp_path / "out" / "deep" / ".unfinished-7").write_text("half")
     assert not (tmp_path / "out" / "deep" / ".unfinished-7").exists()
+
+
+@pytest.mark.parametrize("out", ["out", "./out/", "{0}/out", "file://{0}/out"])
+def test_archives_that_are_not_of_this_job_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, out: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_csv(tmp_path / "in" / "a.csv", GOOD)
+    changes = {"outputDirURI": out.format(tmp_path)}
+    assert run_job(job(tmp_path, **changes)).others_told is None
+    # A corrected day gives another name: pushed together, both would answer.
+    write_csv(tmp_path / "in" / "a.csv", GOOD.replace(str(FIRST_DAY), str(FIRST_DAY + 1)))
+    report = run_job(job(tmp_path, **changes))
+    assert [Path(uri).name for uri in report.other_archive_uris] == [f"orders_{FIRST_DAY}_{FIRST_DAY}_0.tar.gz"]
+    assert report.others_told is not None and "pushFileNamePattern" in report.others_told
+    assert report.to_json_dict()["numOtherArchives"] == len(report.to_json_dict()["otherArchiveURIs"]) == 1
+
+
+@pytest.mark.parametrize("ours", [{}, {"rowsPerSegment": 2}], ids=["files", "regrouped"])
+def test_a_reject_file_that_cannot_be_written_is_no_fault_of_the_input(tmp_path: Path, ours: dict[str, Any]) -> None:
+    write_csv(tmp_path / "in" / "a.csv", GOOD, "x,Bern,2.5,3,1\n")
+    write_csv(tmp_path / "in" / "b.csv", GOOD)
+    (tmp_path / "rejects").write_text("a file")
+    report = run_job(job(tmp_path, pinotpy={**ours, "onFileError": "SKIP", "rejectShareMax": 1, "rejectFileURI": str(tmp_path / "rejects")}))
+    assert report.error is not None and "rejectFileURI" in report.error and "SKIP" not in report.error
+
+
+def test_a_name_of_bytes_that_are_no_text_is_read_and_has_a_uuid(tmp_path: Path) -> None:
+    write_csv(tmp_path / "in" / os.fsdecode(b"\xff.csv"), GOOD)
+    report = run_job(job(tmp_path, segmentNameGeneratorSpec={"configs": {"append.uuid.to.segment.name": "true"}}))
+    assert report.error is None and report.total("num_rows_indexed") == 1
+
+
+def test_a_job_without_any_row_says_what_it_had(tmp_path: Path) -> None:
+    write_csv(tmp_path / "in" / "a.csv")
+    (tmp_path / "in" / "b.csv").write_bytes(b"\xff\xfe")
+    report = run_job(job(tmp_path, pinotpy={"onFileError": "SKIP"}))
+    assert report.error == "no segment was built: of 2 input files 1 could not be read, the others hold no row to index"
+    with pytest.raises(NotFoundError, match="includeFileNamePattern is one"):
+        run_job(job(tmp_path, inputDirURI=f"{tmp_path}/*.csv"))
