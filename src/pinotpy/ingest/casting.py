@@ -7,6 +7,7 @@ and DOUBLE is not. Source of the accepted spellings: Pinot's PinotDataType.
 from __future__ import annotations
 
 import math
+import re
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 from uuid import UUID
@@ -18,12 +19,14 @@ from pinotpy.config.date_time import DateTimeFormat
 from pinotpy.data_types import DataType
 from pinotpy.decimals import encode_decimal
 from pinotpy.ingest import json_text
-from pinotpy.ingest.conversion import Converted, by_unique, halving
+from pinotpy.ingest.conversion import Converted, by_unique, halving, shortest_doubles
 from pinotpy.ingest.json_writing import json_texts
 from pinotpy.ingest.time_values import from_millis, iso_texts, millis_from_temporal, timestamps_from_text
 
 _TRUE: Final = ("true", "1")
 _FALSE: Final = ("false", "0")
+# Python would also take digits of other scripts and 1_000.
+_WHOLE: Final = re.compile(r"[+-]?[0-9]+")
 
 
 def cast_values(values: pa.Array, data_type: DataType, time_format: DateTimeFormat | None) -> Converted:
@@ -42,9 +45,9 @@ def cast_values(values: pa.Array, data_type: DataType, time_format: DateTimeForm
         values = values.cast(pa.binary())
     elif isinstance(source, pa.BaseExtensionType):
         return cast_values(_storage(values, data_type), data_type, time_format)
-    if pa.types.is_time(values.type):
+    if pa.types.is_time(values.type) or pa.types.is_duration(values.type):
         return _from_time_of_day(values, data_type)
-    if pa.types.is_temporal(values.type) and not pa.types.is_duration(values.type):
+    if pa.types.is_temporal(values.type):
         return _from_temporal(values, data_type, time_format)
     match data_type:
         case DataType.INT | DataType.LONG | DataType.FLOAT | DataType.DOUBLE:
@@ -70,11 +73,16 @@ def _numbers(values: pa.Array, data_type: DataType) -> Converted:
         return Converted(values)
     if pa.types.is_boolean(values.type):
         return Converted(values.cast(pa.int8()).cast(target))
+    if pa.types.is_decimal(values.type) and not safe:
+        # Arrow multiplies by a power of ten, which may end beside the nearest double; of text it makes the nearest one.
+        values = values.cast(pa.string())
 
     def convert(part: pa.Array) -> pa.Array:
-        if pa.types.is_string(part.type):
-            return pc.utf8_trim_whitespace(part).cast(target)
-        return part.cast(target, safe=safe)
+        if not pa.types.is_string(part.type):
+            return part.cast(target, safe=safe)
+        if safe and any(pc.max(pc.find_substring(part, mark)).as_py() not in (None, -1) for mark in "xX"):
+            raise pa.ArrowInvalid("0x1F is a number for Arrow only, and 0xFFFFFFFF one below zero")
+        return pc.utf8_trim_whitespace(part).cast(target)
 
     return halving(values, convert, lambda value: _number(value, data_type), target)
 
@@ -88,10 +96,12 @@ def _number(value: Any, data_type: DataType) -> int | float:
         raise ValueError(f"a value of type {type(value).__name__}, expected a number for {data_type}")
     if data_type in (DataType.FLOAT, DataType.DOUBLE):
         try:
-            return float(value)
+            return float(_number_text(value) if isinstance(value, str) else value)
         except ValueError:
             raise ValueError(f"{shown} is no number, expected one for {data_type}") from None
     try:
+        if isinstance(value, str) and _WHOLE.fullmatch(value) is None:
+            raise ValueError
         number = int(value) if isinstance(value, str) else value
         if number != int(number):
             raise ValueError
@@ -103,11 +113,18 @@ def _number(value: Any, data_type: DataType) -> int | float:
     return int(number)
 
 
+def _number_text(text: str) -> str:
+    """The text; raises ValueError for one that is a number in Python only."""
+    if not text.isascii() or "_" in text:
+        raise ValueError
+    return text
+
+
 def _booleans(values: pa.Array) -> Converted:
     if pa.types.is_boolean(values.type):
         return Converted(values)
-    if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
-        return Converted(pc.not_equal(values, 0))
+    if pa.types.is_decimal(values.type) or pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
+        return Converted(pc.not_equal(values.cast(pa.float64(), safe=False), 0.0))
     return by_unique(values, _boolean, pa.bool_())
 
 
@@ -125,7 +142,7 @@ def _texts(values: pa.Array) -> Converted:
         return Converted(values.cast(pa.string()))
     if pa.types.is_nested(values.type):
         return _nested_json(values)
-    return by_unique(values, _text, pa.string())
+    return by_unique(shortest_doubles(values), _text, pa.string())
 
 
 def _text(value: Any) -> str:
@@ -133,6 +150,8 @@ def _text(value: Any) -> str:
     match value:
         case float():
             return java_double(value)
+        case Decimal():
+            return format(value, "f")
         case bytes():
             return value.hex()
         case dict() | list():
@@ -158,7 +177,7 @@ def _json(values: pa.Array, data_type: DataType) -> Converted:
         return by_unique(values, lambda text: _json_text(text, data_type), pa.string())
     if pa.types.is_nested(values.type):
         return _nested_json(values)
-    return by_unique(values, json_text.dumps, pa.string())
+    return by_unique(shortest_doubles(values), json_text.dumps, pa.string())
 
 
 def _nested_json(values: pa.Array) -> Converted:
@@ -203,7 +222,7 @@ def _decimal(value: Any) -> bytes:
     if isinstance(value, bool | bytes | list | dict):
         raise ValueError(f"a value of type {type(value).__name__}, expected a decimal number")
     try:
-        return encode_decimal(Decimal(str(value).strip()))
+        return encode_decimal(Decimal(_number_text(str(value).strip())))
     except (InvalidOperation, ValueError):
         raise ValueError(f"'{str(value)[:60]}' is no finite decimal number") from None
 
@@ -224,7 +243,7 @@ def _from_temporal(values: pa.Array, data_type: DataType, time_format: DateTimeF
 
 
 def _from_time_of_day(values: pa.Array, data_type: DataType) -> Converted:
-    """Times of day: text as ISO 8601, else the number that the file has (milliseconds, microseconds or nanoseconds since midnight)."""
+    """Times of day and durations: text as ISO 8601, else the number that the file has (of seconds to nanoseconds)."""
     if data_type in (DataType.STRING, DataType.JSON):
         texts = iso_texts(values)
         return texts if data_type is DataType.STRING else by_unique(texts.array, json_text.dumps, pa.string()).after(texts)

@@ -104,7 +104,8 @@ def storage_type(spec: FieldSpec) -> pa.DataType:
 
 def _single_values(values: pa.Array, data_type: DataType) -> Converted:
     """Lists in a single-valued column: a list of one is its value, an empty one is null, a longer one is bad."""
-    if not (pa.types.is_list(values.type) or pa.types.is_large_list(values.type)) or data_type in (DataType.JSON, DataType.STRING, DataType.MAP):
+    is_list = pa.types.is_list(values.type) or pa.types.is_large_list(values.type) or pa.types.is_fixed_size_list(values.type)
+    if not is_list or data_type in (DataType.JSON, DataType.STRING, DataType.MAP):
         return Converted(values)
     lengths = pc.fill_null(pc.list_value_length(values), 0)
     rows = np.flatnonzero(np.asarray(pc.greater(lengths, 1)))

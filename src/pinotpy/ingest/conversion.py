@@ -49,6 +49,8 @@ def halving(values: pa.Array, convert: Callable[[pa.Array], pa.Array], one: Call
             if length > 1:
                 half = length // 2
                 return [*part(start, half), *part(start + half, length - half)]
+        if not piece[0].is_valid:
+            return [pa.nulls(1, out_type)]
         try:
             return [pa.array([one(piece[0].as_py())], out_type)]
         except (ValueError, OverflowError, TypeError, pa.ArrowInvalid) as error:
@@ -80,6 +82,16 @@ def by_unique(values: pa.Array, one: Callable[[Any], Any], out_type: pa.DataType
     ids = np.asarray(pc.fill_null(encoded.indices, -1))
     rows = np.flatnonzero(np.isin(ids, list(causes)))
     return Converted(array, [Bad(int(row), causes[int(ids[row])]) for row in rows])
+
+
+def shortest_doubles(values: pa.Array) -> pa.Array:
+    """Of floats of 16 and 32 bits the doubles that are written like them (0.1, where the double of equal value is 0.10000000149011612),
+    as a dictionary; other values as they are."""
+    if not (pa.types.is_float16(values.type) or pa.types.is_float32(values.type)):
+        return values
+    encoded = values.dictionary_encode()
+    numbers = encoded.dictionary.to_numpy(zero_copy_only=False)
+    return pa.DictionaryArray.from_arrays(encoded.indices, pa.array(numbers.astype(str).astype(np.float64), pa.float64()))
 
 
 def _one_by_one(values: pa.Array, one: Callable[[Any], Any], out_type: pa.DataType) -> Converted:

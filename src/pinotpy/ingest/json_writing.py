@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pinotpy.ingest import json_text
+from pinotpy.ingest.conversion import shortest_doubles
 from pinotpy.ingest.list_arrays import lists_of_lengths, map_entries, with_items
 from pinotpy.ingest.time_values import iso_texts
 
@@ -114,7 +115,7 @@ def _scalars(values: pa.Array) -> pa.Array:
         if found.bad:
             raise ValueError(found.bad[0].cause)
         return _quoted(found.array)
-    return _by_unique(values, json_text.dumps)
+    return _by_unique(shortest_doubles(values), json_text.dumps)
 
 
 def _quoted(texts: pa.Array) -> pa.Array:

@@ -47,8 +47,10 @@ def millis_from_temporal(values: pa.Array) -> pa.Array:
 
 
 def iso_texts(values: pa.Array) -> Converted:
-    """ISO 8601 texts of an Arrow date, time or timestamp array; what lies beyond the years 1 to 9999, or a day, is bad."""
+    """ISO 8601 texts of an Arrow date, time, timestamp or duration array; what lies beyond the years 1 to 9999, or a day, is bad."""
     kind = values.type
+    if pa.types.is_duration(kind):
+        return by_unique(values.cast(pa.int64()), lambda count: _duration(count, _UNITS_PER_SECOND[kind.unit]), pa.string())
     if pa.types.is_date64(kind):
         values, kind = values.cast(pa.date32()), pa.date32()
     elif pa.types.is_timestamp(kind) and kind.unit == "ns":
@@ -70,6 +72,12 @@ def iso_texts(values: pa.Array) -> Converted:
             raise ValueError(f"{count}, as {kind}, is no time that ISO 8601 can write") from None
 
     return by_unique(values.cast(narrow), text, pa.string())
+
+
+def _duration(count: int, per_second: int) -> str:
+    seconds, rest = divmod(abs(count), per_second)
+    fraction = f".{rest:0{len(str(per_second)) - 1}d}" if per_second > 1 else ""
+    return f"{'-' if count < 0 else ''}PT{seconds}{fraction}S"
 
 
 def from_millis(millis: pa.Array, time_format: DateTimeFormat) -> Converted:

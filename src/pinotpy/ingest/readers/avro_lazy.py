@@ -9,6 +9,8 @@ import struct
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
+
 from pinotpy.ingest import json_text
 from pinotpy.ingest.readers.avro_schema import AvroType
 
@@ -31,7 +33,7 @@ class _Reader:
             case "int" | "long":
                 return self._number()
             case "float":
-                return struct.unpack("<f", self._take(4))[0]
+                return float(str(np.frombuffer(self._take(4), "<f4")[0]))  # 0.1, not 0.10000000149011612
             case "double":
                 return struct.unpack("<d", self._take(8))[0]
             case "string":

@@ -12,6 +12,7 @@ from typing import Any, BinaryIO, Final, cast
 import pyarrow as pa
 
 _MAGIC_BYTES_MAX: Final = 10
+_CHUNK_BYTES: Final = 1 << 16
 
 
 class DamagedArchiveError(OSError):
@@ -29,6 +30,38 @@ def decompressed(raw: BinaryIO) -> BinaryIO:
     return raw
 
 
+class _Bzip2:
+    """Members one after the other, each checked. (Python's own file takes what is no member for the end, so that a damaged one and
+    all behind it would be lost without a word.)"""
+
+    def __init__(self, raw: BinaryIO) -> None:
+        self._raw = raw
+        self._member = bz2.BZ2Decompressor()
+        self._started = False
+
+    def read(self, size: int) -> bytes:
+        while True:
+            rest = self._member.unused_data
+            if self._member.eof:
+                self._member, self._started = bz2.BZ2Decompressor(), False
+            if not rest and self._member.needs_input:
+                rest = self._raw.read(_CHUNK_BYTES)
+                if not rest and self._started:
+                    raise EOFError("it ends within a member")
+                if not rest:
+                    return b""
+            self._started = True
+            found = self._member.decompress(rest, size)
+            if found:
+                return found
+
+    def seekable(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        pass
+
+
 def _zstandard(raw: BinaryIO) -> Any:
     return pa.CompressedInputStream(pa.PythonFile(raw, "r"), "zstd")
 
@@ -36,8 +69,9 @@ def _zstandard(raw: BinaryIO) -> Any:
 _KINDS: Final[tuple[tuple[Callable[[bytes], bool], Callable[[BinaryIO], Any]], ...]] = (
     (lambda start: start.startswith(b"\x1f\x8b"), lambda raw: gzip.GzipFile(fileobj=raw, mode="rb")),
     # The digits of pi stand where blocks begin, those of its root where there is none.
-    (lambda start: start.startswith(b"BZh") and start[4:] in (b"1AY&SY", b"\x17rE8P\x90"), bz2.BZ2File),
-    (lambda start: start.startswith(b"\x28\xb5\x2f\xfd"), _zstandard),
+    (lambda start: start.startswith(b"BZh") and start[4:] in (b"1AY&SY", b"\x17rE8P\x90"), _Bzip2),
+    # Tools that work in parallel begin with a frame to be skipped.
+    (lambda start: start.startswith(b"\x28\xb5\x2f\xfd") or (start[1:4] == b"\x2a\x4d\x18" and 0x50 <= start[0] <= 0x5F), _zstandard),
 )
 
 

@@ -30,7 +30,8 @@ def read(file: InputFile, columns: Sequence[ReaderColumn], config: Mapping[str, 
             # Dictionaries of the file serve single-valued text only; other types would be decoded again.
             texts = {field.name for field in fields if pa.types.is_string(field.type) or pa.types.is_dictionary(field.type)}
             dictionaries = [column.name for column in wanted if column.single_value and column.data_type is DataType.STRING and column.name in texts]
-            parquet = pq.ParquetFile(stream, read_dictionary=dictionaries, memory_map=False, pre_buffer=False)
+            # Times of 96 bits reach further than nanoseconds in 64 bits, which would wrap around: year 1 became 1754.
+            parquet = pq.ParquetFile(stream, read_dictionary=dictionaries, memory_map=False, pre_buffer=False, coerce_int96_timestamp_unit="us")
             total = parquet.metadata.num_rows
         except DAMAGE as error:
             raise file.broken(f"no Parquet file that can be read: {_cause(error)}") from error
