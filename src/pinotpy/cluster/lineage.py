@@ -22,6 +22,7 @@ Rules that keep queries from seeing old and new rows together, or neither:
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -128,7 +129,7 @@ def check_start(event: StartReplace) -> None:
         raise UserError("'segmentsFrom' and 'segmentsTo' are both empty: name what shall be replaced, or what it shall be replaced by")
     for title, names in (("segmentsFrom", event.segments_from), ("segmentsTo", event.segments_to)):
         if len(set(names)) != len(names):
-            raise UserError(f"'{title}' names a segment twice: {_shown(name for name in set(names) if names.count(name) > 1)}")
+            raise UserError(f"'{title}' names a segment twice: {_shown(name for name, times in Counter(names).items() if times > 1)}")
         for name in names:
             check_segment_name(name)
             if "," in name:
@@ -231,7 +232,7 @@ def _end(lineage: SegmentLineage, event: EndReplace, situation: Situation, now_m
         return None
     if entry.state is REVERTED:
         raise AlreadyExistsError(f"entry '{event.entry_id}' was reverted {_age_text(entry, now_ms)} ago and cannot be ended: start again", table=lineage.table)
-    arrived, announced = event.segments_to or entry.segments_to, set(entry.segments_to)
+    arrived, announced = tuple(dict.fromkeys(event.segments_to)) or entry.segments_to, set(entry.segments_to)
     unknown = [name for name in arrived if name not in announced]
     if unknown:
         raise UserError(f"{_shown(unknown)} was not announced in 'segmentsTo' of entry '{event.entry_id}'", table=lineage.table)
@@ -247,7 +248,7 @@ def _end(lineage: SegmentLineage, event: EndReplace, situation: Situation, now_m
             table=lineage.table,
         )
     _check_served(lineage, event.entry_id, arrived, situation)
-    done = replace(entry, segments_to=tuple(arrived), state=COMPLETED, timestamp_ms=now_ms)
+    done = replace(entry, segments_to=arrived, state=COMPLETED, timestamp_ms=now_ms)
     return lineage.with_entries({**lineage.entries, event.entry_id: done}, event.custom_map)
 
 

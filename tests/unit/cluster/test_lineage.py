@@ -3,6 +3,7 @@ Pinot's shape."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection
 
 import pytest
@@ -18,6 +19,7 @@ from pinotpy.cluster.lineage import (
     RevertReplace,
     Situation,
     StartReplace,
+    check_start,
     decide,
     doomed_segments,
 )
@@ -115,6 +117,14 @@ def test_what_cannot_be_is_refused_and_says_why(event: LineageEvent, error: type
         after(before, event, "a b old new coming")
 
 
+def test_a_name_among_twenty_thousand_that_is_there_twice_is_found_at_once() -> None:
+    names = (*(f"segment_{number}" for number in range(20_000)), "segment_7")
+    began = time.process_time()
+    with pytest.raises(UserError, match=r"twice: 'segment_7'$"):
+        check_start(StartReplace("e", (), names))
+    assert time.process_time() - began < 0.5, "the controller answers nobody meanwhile"
+
+
 def test_the_end_waits_until_every_segment_is_served() -> None:
     busy = lineage(e=("a", "b c", IN_PROGRESS))
     with pytest.raises(NotReadyError, match="1 of 2 segments of entry 'e' of table 't_OFFLINE' are not served yet: 'c'"):
@@ -123,6 +133,7 @@ def test_the_end_waits_until_every_segment_is_served() -> None:
         after(busy, EndReplace("e"), "a b", "a b")
     fewer = after(busy, EndReplace("e", ("b",)), "a b", "a b")
     assert states(fewer) == {"e": ("a", "b", "COMPLETED")}
+    assert states(after(busy, EndReplace("e", ("b", "b")), "a b", "a b")) == states(fewer)
 
 
 def test_a_revert_needs_the_old_segments_served_or_force() -> None:

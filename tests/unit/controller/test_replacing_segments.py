@@ -113,6 +113,7 @@ def test_the_same_start_twice_is_one(at: Harness, client: ControllerClient) -> N
         ("startReplaceSegments?type=OFFLINE", {}, 400, "both empty"),
         ("startReplaceSegments?type=OFFLINE", {"segmentsTo": "x"}, 400, "expected 'segmentsTo' to be a list"),
         ("startReplaceSegments?type=OFFLINE", {"segmentsTo": ["x"], "customMap": {"a": 1}}, 400, "customMap"),
+        ("startReplaceSegments?type=OFFLINE", {"segmentsTo": ["x"], "customMap": {"a": "b" * 65_536}}, 400, "at most 65536 characters, found 65537"),
         ("startReplaceSegments?type=OFFLINE", {"segmentsTo": [f"s{n}" for n in range(20_001)]}, 400, "at most 20000"),
         ("startReplaceSegments?type=OFFLINE", {"segmentsTo": ["../x"]}, 400, "cannot be a segment name"),
         ("startReplaceSegments?type=OFFLINE&segmentLineageEntryId=a/b", {"segmentsTo": ["x"]}, 400, "cannot be a segment name"),

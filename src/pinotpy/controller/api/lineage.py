@@ -26,6 +26,7 @@ EntryId = Annotated[str, Query(description="The id that startReplaceSegments ans
 POLL_S = 0.1
 NAMES_MAX = 20_000
 CUSTOM_MAP_MAX = 1_000
+CUSTOM_MAP_CHARACTERS_MAX = 65_536  # kept in the table's one record, which no later step could make smaller
 RESPONSES: dict[int | str, dict[str, Any]] = {
     400: {"description": "The body is not as expected, or names segments that the table does not have."},
     404: {"description": "No such table or entry."},
@@ -166,6 +167,8 @@ def _custom_map(document: dict[str, Any]) -> dict[str, str]:
         return {}
     if not isinstance(entries, dict) or not all(isinstance(value, str) for value in entries.values()) or len(entries) > CUSTOM_MAP_MAX:
         raise UserError(f"expected 'customMap' to be an object of at most {CUSTOM_MAP_MAX} texts")
+    if (found := sum(len(key) + len(value) for key, value in entries.items())) > CUSTOM_MAP_CHARACTERS_MAX:
+        raise UserError(f"expected 'customMap' to have at most {CUSTOM_MAP_CHARACTERS_MAX} characters, found {found}")
     return entries
 
 
