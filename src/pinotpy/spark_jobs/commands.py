@@ -78,7 +78,13 @@ def run_step(step: Step, job: str, values: Sequence[str], settings: SparkSetting
         if context is not None:
             report = build_segments(spark, context, attempts_of(spark), show)
         if pushes and report.error is None:
-            report = push_on_spark(spark, spec, report, show)
+            try:
+                report = push_on_spark(spark, spec, report, show)
+            except PinotError as error:
+                if not builds:
+                    raise
+                # What was built stays, and the report says so.
+                report = replace(report, error=f"built, not pushed: {error.message}")
     if step is Step.BUILD:
         report = with_other_archives(spec, report)
     return replace(report, took_ms=round((time.perf_counter() - started) * 1000))

@@ -15,10 +15,9 @@ import pyarrow as pa
 
 from pinotpy.fs.file_systems import file_system_for
 from pinotpy.ingest.jobs.context import file_system_settings
-from pinotpy.ingest.jobs.pushing import find_archives, push_archives
+from pinotpy.ingest.jobs.pushing import find_archives, push_archives, replaces_at_once
 from pinotpy.ingest.jobs.report import JobReport
 from pinotpy.ingest.jobs.spec import ConsistentPush, IngestionJobSpec, JobType
-from pinotpy.ingest.jobs.table_documents import read_table_documents
 from pinotpy.ingest.push.job import push_segments
 from pinotpy.ingest.push.sources import read_sources
 from pinotpy.spark_jobs.task import REPORTS_DDL, unit_numbers
@@ -42,7 +41,7 @@ def push_on_spark(spark: Any, spec: IngestionJobSpec, report: JobReport, show: S
         uris = find_archives(only_pushes)
         # Executors see a share each: that no two are of one name is seen here alone, and told before the first is sent.
         read_sources(uris, file_system_settings(spec), parallelism=_LOOKS_AT_ONCE)
-    if _replaces_at_once(only_pushes):
+    if replaces_at_once(only_pushes):
         with watched(spark, "pushing segments", show):
             return push_archives(only_pushes, report)
     return _pushed_by_executors(spark, only_pushes, uris, report, show)
@@ -77,15 +76,6 @@ def merged(reports: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         )
     state = "FAILED" if any(report["state"] == "FAILED" for report in reports) else "DONE"
     return {**reports[0], "state": state, "clusters": clusters}
-
-
-def _replaces_at_once(spec: IngestionJobSpec) -> bool:
-    if spec.pinotpy.consistent_push is not None:
-        return spec.pinotpy.consistent_push is not ConsistentPush.NONE
-    from_controller = spec.model_copy(update={"table_spec": spec.table_spec.model_copy(update={"table_config_uri": None})})
-    _, config = read_table_documents(from_controller, file_system_settings(spec))
-    batch = config.ingestion.batch_ingestion_config if config is not None and config.ingestion is not None else None
-    return batch is not None and batch.consistent_data_push
 
 
 def _pushed_by_executors(spark: Any, spec: IngestionJobSpec, uris: Sequence[str], report: JobReport, show: ShowProgress) -> JobReport:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pinotpy.errors import NotFoundError, PinotError
+from pinotpy.errors import NotFoundError, PinotError, UserError
 from pinotpy.fs.file_systems import file_system_for
 from pinotpy.fs.uris import LOCAL_SCHEMES, masked, scheme_of
 from pinotpy.ingest.jobs.context import file_system_settings
@@ -12,20 +12,23 @@ from pinotpy.ingest.jobs.file_patterns import file_pattern
 from pinotpy.ingest.jobs.input_files import ARCHIVE_ENDING
 from pinotpy.ingest.jobs.places import real_path
 from pinotpy.ingest.jobs.report import JobReport
-from pinotpy.ingest.jobs.spec import IngestionJobSpec
+from pinotpy.ingest.jobs.spec import ConsistentPush, IngestionJobSpec
 from pinotpy.ingest.segment_names import path_of
 
 
 def push_archives(spec: IngestionJobSpec, report: JobReport) -> JobReport:
     """The report of a job with that of its push; what was not pushed is an error of the job.
 
-    A job that builds pushes what it built, one that only pushes what lies at outputDirURI.
+    A job that builds pushes what it built, one that only pushes what lies at outputDirURI. What replaces other segments is pushed whole or
+    not at all: with a file left out, its rows would go from the table.
     """
     from pinotpy.ingest.push.job import push_segments
 
     uris = [segment.uri for segment in report.segments] if spec.job_type.creates else find_archives(spec)
     settings = file_system_settings(spec)
     try:
+        if report.num_failures and replaces_at_once(spec):
+            raise UserError(f"{report.num_failures} input files were left out, and what replaces the table's rows (consistentPush) must be whole")
         pushed = push_segments(spec, uris, file_systems=settings)
     except PinotError as error:
         if not spec.job_type.creates:
@@ -50,6 +53,18 @@ def find_archives(spec: IngestionJobSpec) -> list[str]:
     if not found:
         raise NotFoundError(f"no segment archive (….tar.gz) in '{masked(root)}'{f' that {pattern!r} takes' if pattern else ''}", uri=masked(root))
     return found
+
+
+def replaces_at_once(spec: IngestionJobSpec) -> bool:
+    """Whether a job's push replaces what is there: by its consistentPush, else by the controller's table config."""
+    from pinotpy.ingest.jobs.table_documents import read_table_documents
+
+    if spec.pinotpy.consistent_push is not None:
+        return spec.pinotpy.consistent_push is not ConsistentPush.NONE
+    from_controller = spec.model_copy(update={"table_spec": spec.table_spec.model_copy(update={"table_config_uri": None})})
+    _, config = read_table_documents(from_controller, file_system_settings(spec))
+    batch = config.ingestion.batch_ingestion_config if config is not None and config.ingestion is not None else None
+    return batch is not None and batch.consistent_data_push
 
 
 def with_other_archives(spec: IngestionJobSpec, report: JobReport) -> JobReport:

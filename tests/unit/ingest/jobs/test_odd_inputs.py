@@ -169,3 +169,13 @@ def test_a_job_without_any_row_says_what_it_had(tmp_path: Path) -> None:
     assert report.error == "no segment was built: of 2 input files 1 could not be read, the others hold no row to index"
     with pytest.raises(NotFoundError, match="includeFileNamePattern is one"):
         run_job(job(tmp_path, inputDirURI=f"{tmp_path}/*.csv"))
+
+
+def test_a_replacement_with_files_left_out_is_not_pushed(tmp_path: Path) -> None:
+    write_csv(tmp_path / "in" / "a.csv", GOOD)
+    (tmp_path / "in" / "b.csv").write_bytes(b"\xff\xfe")
+    push: dict[str, Any] = {"jobType": "SegmentCreationAndTarPush", "pinotClusterSpecs": [{"controllerURI": "http://localhost:1"}]}
+    for scope in ("TABLE", "TIME_RANGE"):
+        report = run_job(job(tmp_path, **push, pinotpy={"onFileError": "SKIP", "consistentPush": scope}))
+        assert report.error is not None and report.push is None and "must be whole" in report.error
+        assert len(report.segments) == 1
