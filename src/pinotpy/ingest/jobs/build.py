@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 
 import pyarrow as pa
 
-from pinotpy.errors import DataError, DecodeError, InvalidConfigError, PinotError, UserError
+from pinotpy.errors import DataError, DecodeError, InvalidConfigError, PinotError, ResourceError, UserError
 from pinotpy.fs.file_systems import file_system_for
 from pinotpy.fs.uris import LOCAL_SCHEMES, file_name, join, local_path, masked, scheme_of
 from pinotpy.ingest.batch import segment_facts
@@ -76,6 +76,8 @@ def build_unit(context: JobContext, unit: Unit, work_dir: Path, *, threads: int 
             _log.exception("unit failed unit=%d", unit.unit_id)
         else:
             _log.warning("unit failed unit=%d cause=%s", unit.unit_id, error)
+        if isinstance(error, OSError) and "no space left" in str(error).lower():  # storages tell theirs by errors of their own
+            error = ResourceError(f"no space left in the working folder '{work_dir}'; name a larger one by pinotpy.workingDir (Spark: spark.local.dir)")
         report = failed_unit(unit.unit_id, error, _unread_files(unit, ledger, str(error)), is_input_fault=_is_input_fault(error, state))
     finally:
         shutil.rmtree(own, ignore_errors=True)

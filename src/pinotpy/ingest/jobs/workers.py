@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 import pinotpy
-from pinotpy.errors import DataError
+from pinotpy.errors import DataError, ResourceError
 from pinotpy.fs.uris import masked
 from pinotpy.ingest.jobs.build import build_unit
 from pinotpy.ingest.jobs.context import JobContext
@@ -33,6 +33,8 @@ _log = logging.getLogger(__name__)
 
 ATTEMPTS_MAX: Final = 2
 _END_TIMEOUT_S: Final = 5.0
+# Each takes 100 MB and more, also when it waits for its input: a number that was meant for a cluster would stop this machine.
+_PROCESSES_PER_CORE: Final = 8
 
 Progress = Callable[[int, int], None]
 """(unit id, bytes of its input that are read)."""
@@ -42,16 +44,20 @@ def run_units(context: JobContext, units: Sequence[Unit], work_dir: Path, parall
     """The reports of units as they are done, in any order. Closing the iterator stops the workers.
 
     Args:
-        parallelism: processes; 1 = this one.
+        parallelism: processes, at most eight a core; 1 = this one.
     """
-    parallelism = min(parallelism, len(units))
+    parallelism = min(parallelism, len(units), _PROCESSES_PER_CORE * len(os.sched_getaffinity(0)))
     if parallelism <= 1:
         for unit in units:
             yield build_unit(context, unit, work_dir, progress=lambda done, unit_id=unit.unit_id: progress(unit_id, done))  # type: ignore[misc]
         return
     context_file = work_dir / "context.json"
-    with os.fdopen(os.open(context_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:  # has the job's secrets
-        json.dump(context.to_json_dict(), file)
+    try:
+        with os.fdopen(os.open(context_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:  # has the job's secrets
+            json.dump(context.to_json_dict(), file)
+    except OSError as error:
+        cause = (error.strerror or str(error)).lower()
+        raise ResourceError(f"the working folder '{work_dir}' cannot be written: {cause}; name another one by pinotpy.workingDir") from error
     threads = max(1, len(os.sched_getaffinity(0)) // parallelism)
     pool = _Pool([sys.executable, "-m", "pinotpy.ingest.jobs.worker", str(context_file), str(work_dir), str(threads)], units, progress)
     try:
@@ -124,7 +130,11 @@ class _Pool:
     def _start(self) -> subprocess.Popen[str]:
         # The worker imports this very package, however this process found it.
         path = os.pathsep.join(filter(None, [str(Path(pinotpy.__file__).parent.parent), os.environ.get("PYTHONPATH")]))
-        worker = subprocess.Popen(self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": path})
+        try:
+            worker = subprocess.Popen(self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": path})
+        except OSError as error:
+            cause = (error.strerror or str(error)).lower()
+            raise ResourceError(f"no further process can be started: {cause}; ask for fewer by segmentCreationJobParallelism") from error
         threading.Thread(target=self._listen, args=(worker,), daemon=True, name=f"worker-{worker.pid}").start()
         return worker
 

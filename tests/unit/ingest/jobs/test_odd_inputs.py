@@ -3,6 +3,7 @@ times are none: what cannot be right is refused with its place, and what is left
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 from job_data import CONFIG, FIRST_DAY, SCHEMA, all_rows, duckdb_rows, job
 
-from pinotpy.errors import InvalidConfigError, NotFoundError, OutOfCapacityError, UserError
+from pinotpy.errors import InvalidConfigError, NotFoundError, OutOfCapacityError, ResourceError, UserError
 from pinotpy.ingest.jobs.run import run_job
 from pinotpy.ingest.jobs.work_folder import work_folder
 
@@ -179,3 +180,33 @@ def test_a_replacement_with_files_left_out_is_not_pushed(tmp_path: Path) -> None
         report = run_job(job(tmp_path, **push, pinotpy={"onFileError": "SKIP", "consistentPush": scope}))
         assert report.error is not None and report.push is None and "must be whole" in report.error
         assert len(report.segments) == 1
+
+
+def test_a_working_folder_without_space_is_told_by_its_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("a", "b"):
+        write_csv(tmp_path / "in" / f"{name}.csv", GOOD)
+    full = OSError(errno.ENOSPC, "No space left on device")
+
+    def refuse(*_: object, **__: object) -> None:
+        raise full
+
+    monkeypatch.setattr("pinotpy.ingest.jobs.segment_output.pack_segment", refuse)
+    report = run_job(job(tmp_path, pinotpy={"onFileError": "SKIP"}))
+    assert report.error is not None and "workingDir" in report.error
+    monkeypatch.setattr("pinotpy.ingest.jobs.workers.json.dump", refuse)
+    with pytest.raises(ResourceError, match="workingDir"):
+        run_job(job(tmp_path, segmentCreationJobParallelism=2))
+    monkeypatch.undo()
+    monkeypatch.setattr("pinotpy.ingest.jobs.workers.subprocess.Popen", refuse)
+    with pytest.raises(ResourceError, match="segmentCreationJobParallelism"):
+        run_job(job(tmp_path, segmentCreationJobParallelism=2))
+
+
+def test_no_more_processes_than_the_machine_can_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(12):
+        write_csv(tmp_path / "in" / f"{number:02d}.csv", GOOD)
+    asked: list[int] = []
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0})
+    monkeypatch.setattr("pinotpy.ingest.jobs.workers._Pool.run", lambda _, parallelism: asked.append(parallelism) or iter(()))
+    run_job(job(tmp_path, segmentCreationJobParallelism=1_000))
+    assert asked == [8]
