@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.util
 import random
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -185,6 +186,34 @@ def test_an_open_file_can_be_read_anywhere(place: Place, put: Put) -> None:
         assert reader.seek(-7, 2) == len(content) - 7
         assert reader.read() == content[-7:]
         assert reader.read(1) == b""
+
+
+def test_what_was_opened_is_read_in_one_version_or_fails(place: Place, put: Put) -> None:
+    """Ranges of an old and a new version would be a file that never was."""
+    versions = [bytes([letter]) * (10 << 20) for letter in b"AB"]
+    uri = put("a.bin", versions[0])
+    with place.files.open(uri) as reader:
+        start = reader.read(1 << 20)
+        time.sleep(1.1)  # some storages date their files to the second
+        put("a.bin", versions[1])
+        try:
+            content = start + reader.read()
+        except RemoteError as error:
+            assert "while it was read" in error.message
+        else:
+            assert content == versions[0]
+
+
+@pytest.mark.parametrize("name", ["ü ñ/日本 😀.csv", "50%/100%25.csv", "a+b=c&d#e?f;g", "q'uo\"te[br]{ack}$*|<>~,.", "x" * 200])
+def test_names_are_names_whatever_characters_they_have(place: Place, put: Put, name: str, tmp_path: Path) -> None:
+    uri = put(name, name.encode())
+    assert [entry.uri for entry in place.files.list(place.root)] == [uri]
+    assert read(place, uri) == name.encode()
+    assert place.files.fetch(uri, tmp_path / "target").size_bytes == len(name.encode())
+    moved = place.uri(*f"moved/{name}".split("/"))
+    place.files.move(uri, moved)
+    assert place.files.exists(moved) and not place.files.exists(uri)
+    assert place.files.delete(moved) is True and names(place) == []
 
 
 def test_readers_of_formats_read_from_it(place: Place, put: Put, tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 A record or a request names an address; it must not make a daemon read files of its machine, or ask hosts that only the daemon
 can reach. An entry is a URI: `s3://bucket/`, `https://files.example/segments/`, `file:///mnt/segments/`; it allows what lies at or
 below it. A name of a web server may lead to a private or loopback address only if that is listed too, as a network: `10.1.0.0/16`,
-or if the entry itself has the address. Link-local addresses (the metadata service of clouds) are never asked.
+or if the entry itself has the address. Link-local addresses and the metadata services of clouds are never asked.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ _PORTS = {"http": "80", "https": "443"}
 # IPv6 addresses that lead to the IPv4 address in their last bits: NAT64, its local form, SIIT, and what was "compatible" once.
 _LEADING_TO_IPV4 = tuple(ipaddress.IPv6Network(text) for text in ("64:ff9b::/96", "64:ff9b:1::/48", "::ffff:0:0:0/96", "::/96"))
 # Public by the tables of the standard library's older versions, which know no clouds: 192.0.0.192 is Oracle's metadata service.
-_NOT_PUBLIC = tuple(ipaddress.ip_network(text) for text in ("192.0.0.0/24", "fec0::/10", "64:ff9b:1::/48"))
+_NOT_PUBLIC = tuple(ipaddress.ip_network(text) for text in ("192.0.0.0/24", "fec0::/10", "64:ff9b:1::/48", "3fff::/20", "5f00::/16"))
+# Metadata services of clouds that are not at a link-local address; one of them is public.
+_METADATA = frozenset(ipaddress.ip_address(text) for text in ("168.63.129.16", "192.0.0.192", "100.100.100.200", "fd00:ec2::254", "fd20:ce::254"))
 
 
 class AllowedUris:
@@ -100,7 +102,7 @@ class AllowedUris:
 
     def _may_ask(self, address: Address, host: str) -> bool:
         plain = _ipv4_behind(address) or address
-        if plain.is_link_local or plain.is_multicast or plain.is_unspecified:
+        if plain.is_link_local or plain.is_multicast or plain.is_unspecified or plain in _METADATA:
             return False
         is_public = plain.is_global and not any(each.version == network.version and each in network for network in _NOT_PUBLIC for each in (plain, address))
         if is_public or any(plain.version == network.version and plain in network for network in self._networks):

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, Final
 from pinotpy.errors import DataError, NotFoundError, PinotError, RemoteError
 from pinotpy.fs.deadlines import within
 from pinotpy.fs.file_system import UNFINISHED, FileEntry, TransferLimits
-from pinotpy.fs.range_reader import open_ranges
+from pinotpy.fs.range_reader import of_one_version, open_ranges
 from pinotpy.fs.uris import authority_and_path, masked, path_of_file, scheme_of
 from pinotpy.fs.whole_files import fetch_whole, opened_source, put_beside
 
@@ -69,14 +69,14 @@ class ArrowFiles:
         return self._info(uri) is not None
 
     def open(self, uri: str) -> BinaryIO:
+        entry = self.stat(uri)
         opened = self._call(uri, lambda: self._files.open_input_file(self._path(uri)))
-        size_bytes = self._call(uri, opened.size)
 
         def read_range(offset: int, length: int) -> bytes:
             content: bytes = self._call(uri, lambda: opened.read_at(length, offset))
             return content
 
-        return open_ranges(uri, size_bytes, read_range, opened.close)
+        return open_ranges(uri, entry.size_bytes, of_one_version(uri, read_range, lambda: self.stat(uri), entry), opened.close)
 
     def fetch(self, uri: str, target: Path, limits: TransferLimits | None = None) -> FileEntry:
         entry = self.stat(uri)
@@ -144,8 +144,11 @@ class ArrowFiles:
         return True
 
     def _chunks(self, uri: str, opened: Any) -> Iterator[bytes]:
-        while chunk := self._call(uri, lambda: opened.read(_READ_BYTES)):
-            yield chunk
+        try:
+            while chunk := self._call(uri, lambda: opened.read(_READ_BYTES)):
+                yield chunk
+        except NotFoundError as error:
+            raise RemoteError(f"'{masked(uri)}' was replaced or deleted while it was read: try again", uri=masked(uri)) from error
 
     def _path(self, uri: str) -> str:
         path = authority_and_path(uri)[1].rstrip("/")

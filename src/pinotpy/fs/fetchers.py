@@ -9,8 +9,10 @@ configs of the protocol and returns a SegmentFetcher.
 from __future__ import annotations
 
 import logging
+import os
 import random
 import threading
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
@@ -18,9 +20,10 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from pinotpy.clock import Clock
-from pinotpy.errors import Fault, InvalidConfigError, PinotError, RemoteError
+from pinotpy.errors import DataError, Fault, InvalidConfigError, PinotError, RemoteError
 from pinotpy.fs.allowed_uris import AllowedUris
-from pinotpy.fs.file_system import FileSystem, TransferLimits
+from pinotpy.fs.deadlines import within
+from pinotpy.fs.file_system import UNFINISHED, FileSystem, TransferLimits
 from pinotpy.fs.file_systems import file_system_for
 from pinotpy.fs.guarded_http import GuardedHttpFiles
 from pinotpy.fs.plug_ins import checked_plug_in, imported
@@ -30,6 +33,7 @@ from pinotpy.fs.uris import masked, scheme_of
 log = logging.getLogger(__name__)
 ENTRY_POINT_GROUP: Final = "pinotpy.segment_fetchers"
 BACKOFF_MAX_S: Final = 30.0
+_GRACE_S: Final = 1.0  # beyond a try's limit of time, for its own words on what went wrong
 _PINOT_CLASS: Final = "org.apache.pinot."
 
 
@@ -100,7 +104,7 @@ class SegmentFetchers:
         fetcher, policy = self._fetcher(protocol), self._policies.get(protocol, RetryPolicy())
         for retry in range(policy.retries_max + 1):
             try:
-                fetcher.fetch(uri, target, self._settings.limits)
+                self._try(fetcher, uri, target)
                 return
             except RemoteError as error:
                 wait_s = policy.wait_s(retry)
@@ -117,6 +121,33 @@ class SegmentFetchers:
     def close(self) -> None:
         """Let waiting tries give up."""
         self._stopped.set()
+
+    def _try(self, fetcher: SegmentFetcher, uri: str, target: Path) -> None:
+        """One try, within the limit of time whatever the storage does: an answer whose headers drip has each byte in time.
+
+        A try that is given up writes to a name that nobody reads, and takes its file away when it ends.
+        """
+        limits, unfinished, given_up = self._settings.limits, target.with_name(f"{UNFINISHED}{uuid.uuid4().hex}"), threading.Event()
+
+        def fetch() -> bool:
+            try:
+                fetcher.fetch(uri, unfinished, limits)
+            finally:
+                if given_up.is_set():
+                    unfinished.unlink(missing_ok=True)
+            return True
+
+        try:
+            if limits.timeout_s is None:
+                fetch()
+            else:
+                within(limits.timeout_s + _GRACE_S, fetch, f"'{masked(uri)}'")
+            os.replace(unfinished, target)
+        except FileNotFoundError as error:
+            raise DataError(f"the segment fetcher of '{scheme_of(uri)}' wrote no file for '{masked(uri)}'") from error
+        finally:
+            given_up.set()
+            unfinished.unlink(missing_ok=True)
 
     def _fetcher(self, protocol: str) -> SegmentFetcher:
         with self._lock:

@@ -40,15 +40,16 @@ class GuardedHttpFiles(HttpFiles):
 
     @contextmanager
     def _followed(self, uri: str, headers: dict[str, str]) -> Iterator[httpx.Response]:
-        first_host, asked = urlsplit(uri).netloc, uri
+        asked = uri
         for _ in range(_REDIRECTS_MAX + 1):
             self._allowed.check(asked)
-            own = {"authorization": self._authorization} if self._authorization and urlsplit(asked).netloc == first_host else {}
+            # Credentials are for the server that was named, and go by no weaker protocol.
+            own = {"authorization": self._authorization} if self._authorization and urlsplit(asked)[:2] == urlsplit(uri)[:2] else {}
             with self._ask(asked, {**headers, **own}) as response:
-                if not response.is_redirect:
+                if not response.has_redirect_location:
                     yield response
                     return
-                asked = _next(asked, response.headers.get("location", ""))
+                asked = _next(asked, response.headers["location"])
         raise RemoteError(f"'{masked(uri)}' leads through more than {_REDIRECTS_MAX} redirects", uri=masked(uri))
 
     def _ask(self, uri: str, headers: dict[str, str]) -> AbstractContextManager[httpx.Response]:

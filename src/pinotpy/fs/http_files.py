@@ -20,6 +20,9 @@ from pinotpy.fs.whole_files import fetch_whole
 _REDIRECTS_MAX: Final = 5
 # What a further try may mend, besides errors of the server (5xx).
 _LATER: Final = (408, 425, 429)
+# With the file or a piece of it; other answers of success (accepted, no content) have none.
+_CONTENT: Final = (httpx.codes.OK, httpx.codes.NON_AUTHORITATIVE_INFORMATION, httpx.codes.PARTIAL_CONTENT)
+_LENGTH_DIGITS_MAX: Final = 18
 
 
 def open_http(authority: str, configs: Mapping[str, str]) -> HttpFiles:
@@ -54,21 +57,27 @@ class HttpFiles(FoundByStat):
             return _entry(uri, response)
 
     def open(self, uri: str) -> BinaryIO:
-        entry = self.stat(uri)
-        if entry.size_bytes < 0 or not self._has_ranges(uri):
+        with self._asked(uri, {"range": "bytes=0-0"}, missing_range_is_empty=True) as response:
+            size_bytes, version, has_ranges = _length(response), _version(response), response.status_code == httpx.codes.PARTIAL_CONTENT
+        if size_bytes is None or not has_ranges:
             return self._spooled(uri)
 
         def read_range(offset: int, length: int) -> bytes:
-            with self._asked(uri, {"range": f"bytes={offset}-{offset + length - 1}"}) as response:
-                content = b"".join(_bounded(response, length))
-            if response.status_code != httpx.codes.PARTIAL_CONTENT or len(content) != length or _length(response) != entry.size_bytes:
+            last = offset + length - 1
+            with self._asked(uri, {"range": f"bytes={offset}-{last}"}) as response:
+                content = b"".join(bounded(response, length))
+            is_asked_for = response.status_code == httpx.codes.PARTIAL_CONTENT and _range(response) == f"bytes {offset}-{last}/{size_bytes}"
+            if not is_asked_for or len(content) != length or _version(response) != version:
+                # Pieces of two versions are no file.
                 raise RemoteError(f"'{masked(uri)}' broke off or was replaced while it was read: try again", uri=masked(uri))
             return content
 
-        return open_ranges(uri, entry.size_bytes, read_range)
+        return open_ranges(uri, size_bytes, read_range)
 
     def fetch(self, uri: str, target: Path, limits: TransferLimits | None = None) -> FileEntry:
         with self._asked(uri, {}) as response:
+            if response.status_code == httpx.codes.PARTIAL_CONTENT:
+                raise RemoteError(f"'{masked(uri)}' was answered with a piece of the file, which nobody asked for", uri=masked(uri))
             size_bytes = fetch_whole(response.iter_raw(), target, limits or TransferLimits(), uri, _length(response))
             return FileEntry(uri, size_bytes, _entry(uri, response).modified_ms)
 
@@ -84,10 +93,6 @@ class HttpFiles(FoundByStat):
     def _read_only(self, uri: str) -> NoReturn:
         raise UserError(f"'{masked(uri)}': web addresses are read only: expected a folder, s3:, gs:, abfs:, hdfs: or webhdfs: to write to", uri=masked(uri))
 
-    def _has_ranges(self, uri: str) -> bool:
-        with self._asked(uri, {"range": "bytes=0-0"}, missing_range_is_empty=True) as response:
-            return response.status_code == httpx.codes.PARTIAL_CONTENT
-
     def _spooled(self, uri: str) -> BinaryIO:
         import tempfile
 
@@ -101,7 +106,7 @@ class HttpFiles(FoundByStat):
         authority_and_path(uri)
         with _translated(uri), self._stream(uri, {"accept-encoding": "identity", **headers}) as response:
             is_empty = missing_range_is_empty and response.status_code == httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE
-            if not response.is_success and not is_empty:
+            if response.status_code not in _CONTENT and not is_empty:
                 raise _refusal(uri, response)
             yield response
 
@@ -113,16 +118,26 @@ def _refusal(uri: str, response: httpx.Response) -> PinotError:
     status = response.status_code
     if status in (httpx.codes.NOT_FOUND, httpx.codes.GONE):
         return NotFoundError(f"no file '{masked(uri)}': HTTP {status}", uri=masked(uri))
-    kind = RemoteError if response.is_server_error or status in _LATER else DataError
+    kind = RemoteError if response.is_server_error or response.is_success or status in _LATER else DataError
     return kind(f"'{masked(uri)}' was answered with HTTP {status} {response.reason_phrase}", uri=masked(uri))
 
 
 def _length(response: httpx.Response) -> int | None:
     """Bytes of the whole file, None if the server does not say."""
-    whole = response.headers.get("content-range", "").rpartition("/")[2]
+    whole = _range(response).rpartition("/")[2]
     if not whole and response.status_code == httpx.codes.OK and response.headers.get("content-encoding", "identity") == "identity":
         whole = response.headers.get("content-length", "")
-    return int(whole) if whole.isascii() and whole.isdigit() else None
+    return int(whole) if whole.isascii() and whole.isdigit() and len(whole) <= _LENGTH_DIGITS_MAX else None
+
+
+def _range(response: httpx.Response) -> str:
+    found: str = response.headers.get("content-range", "")
+    return found
+
+
+def _version(response: httpx.Response) -> tuple[str, str]:
+    """What differs when the file was replaced, as far as the server says it."""
+    return response.headers.get("etag", ""), response.headers.get("last-modified", "")
 
 
 def _entry(uri: str, response: httpx.Response) -> FileEntry:
@@ -134,8 +149,8 @@ def _entry(uri: str, response: httpx.Response) -> FileEntry:
     return FileEntry(uri, -1 if size_bytes is None else size_bytes, modified_ms)
 
 
-def _bounded(response: httpx.Response, length: int) -> Iterator[bytes]:
-    # A server that ignores the range would send the whole file.
+def bounded(response: httpx.Response, length: int) -> Iterator[bytes]:
+    """The bytes of a range: a server that ignores it would send the whole file."""
     found = 0
     for chunk in response.iter_raw():
         yield chunk

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -49,8 +50,11 @@ class LocalFiles:
         return local_path(uri).is_file()
 
     def open(self, uri: str) -> BinaryIO:
+        path = local_path(uri)
         with _translated(uri):
-            return local_path(uri).open("rb")
+            if stat.S_ISFIFO(path.stat().st_mode):
+                raise NotFoundError(f"'{masked(uri)}' is no file but a pipe, whose end nobody can wait for", uri=masked(uri))
+            return path.open("rb")
 
     def fetch(self, uri: str, target: Path, limits: TransferLimits | None = None) -> FileEntry:
         with self.open(uri) as reader, _translated(uri):

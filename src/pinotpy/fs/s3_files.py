@@ -140,7 +140,8 @@ class S3Files(FoundByStat):
         def read_range(offset: int, length: int) -> bytes:
             with self._translated(uri):
                 answer = self._get(uri, head["ETag"], Range=f"bytes={offset}-{offset + length - 1}")
-                content: bytes = answer["Body"].read()
+                with answer["Body"] as body:  # which is the whole file where the range is ignored
+                    content: bytes = body.read(length + 1)
             return content
 
         return open_ranges(uri, head["ContentLength"], read_range)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Final
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import quote, unquote_to_bytes, urlsplit
 
 from pinotpy.errors import UserError
 
@@ -65,7 +66,7 @@ def local_path(uri: str) -> Path:
         raise UserError(f"'{masked(uri)}' names a file of the host '{parts.netloc}': expected file:///path, of this machine")
     if parts.query or parts.fragment:
         raise UserError(f"'{masked(uri)}': write '?' and '#' of a file's name as %3F and %23")
-    path = unquote(parts.path)
+    path = _decoded(parts.path)
     if _CONTROL.search(path):
         raise UserError(f"'{masked(uri)}' is no URI of a file: it has control characters")
     return Path(path)
@@ -73,20 +74,20 @@ def local_path(uri: str) -> Path:
 
 def file_uri(path: Path) -> str:
     """`file:///…` of an absolute path."""
-    return "file://" + quote(str(path))
+    return "file://" + _encoded(str(path))
 
 
 def join(folder: str, *names: str) -> str:
     """`folder/name/…`; names are encoded where the folder's scheme encodes."""
     if scheme_of(folder) in _ENCODED:
-        names = tuple(quote(name) for name in names)
+        names = tuple(_encoded(name) for name in names)
     return "/".join((folder.rstrip("/"), *names))
 
 
 def file_name(uri: str) -> str:
     """The last part of the path, decoded where the scheme encodes; without the query of a web address."""
     if scheme_of(uri) in _ENCODED:
-        return unquote(urlsplit(uri).path.rstrip("/").rpartition("/")[2])
+        return _decoded(urlsplit(uri).path.rstrip("/").rpartition("/")[2])
     return uri.rstrip("/").rpartition("/")[2]
 
 
@@ -99,3 +100,12 @@ def masked(uri: str) -> str:
     if mark and re.match(r"https?:", address, re.IGNORECASE):
         query = re.sub(r"=[^&#]*", "=*****", query)
     return address + mark + query
+
+
+def _encoded(path: str) -> str:
+    """Percent-encoded; names of files that are no UTF-8 keep their bytes."""
+    return quote(os.fsencode(path))
+
+
+def _decoded(path: str) -> str:
+    return os.fsdecode(unquote_to_bytes(os.fsencode(path)))

@@ -17,12 +17,19 @@ import httpx
 from pinotpy.errors import DataError, NotFoundError, RemoteError
 from pinotpy.fs.configs import Configs
 from pinotpy.fs.file_system import UNFINISHED, FileEntry, FoundByStat, TransferLimits
-from pinotpy.fs.http_files import reason_of
-from pinotpy.fs.range_reader import open_ranges
+from pinotpy.fs.http_files import bounded, reason_of
+from pinotpy.fs.range_reader import of_one_version, open_ranges
 from pinotpy.fs.uris import authority_and_path, masked, path_of_file, scheme_of
 from pinotpy.fs.whole_files import COPY_BYTES, fetch_whole, opened_source, put_beside
 
-_REFUSED: Final = ("AccessControlException", "SecurityException", "QuotaExceededException", "NSQuotaExceededException", "DSQuotaExceededException")
+_REFUSED: Final = (
+    "AccessControlException",
+    "SecurityException",
+    "QuotaExceededException",
+    "NSQuotaExceededException",
+    "DSQuotaExceededException",
+    "InvalidPathException",
+)
 
 # Answered with 403, but another try, or another name node, helps.
 _LATER: Final = ("StandbyException", "RetriableException", "SafeModeException")
@@ -62,7 +69,7 @@ class WebHdfsFiles(FoundByStat):
         while folders:
             folder = folders.pop()
             try:
-                statuses = self._json("GET", folder, "LISTSTATUS")["FileStatuses"]["FileStatus"]
+                statuses = self._answer(folder, "LISTSTATUS", "FileStatuses")["FileStatus"]
             except NotFoundError:
                 continue  # it went meanwhile
             for status in statuses:
@@ -80,13 +87,13 @@ class WebHdfsFiles(FoundByStat):
         return _entry(uri, status)
 
     def open(self, uri: str) -> BinaryIO:
-        size_bytes = self.stat(uri).size_bytes
+        entry = self.stat(uri)
 
         def read_range(offset: int, length: int) -> bytes:
             with self._asked("GET", uri, "OPEN", {"offset": str(offset), "length": str(length)}) as response:
-                return response.read()
+                return b"".join(bounded(response, length))
 
-        return open_ranges(uri, size_bytes, read_range)
+        return open_ranges(uri, entry.size_bytes, of_one_version(uri, read_range, lambda: self.stat(uri), entry))
 
     def fetch(self, uri: str, target: Path, limits: TransferLimits | None = None) -> FileEntry:
         entry = self.stat(uri)
@@ -133,8 +140,13 @@ class WebHdfsFiles(FoundByStat):
         self._json("PUT", uri, "RENAME", {"destination": "/" + authority_and_path(new_uri)[1], "renameoptions": "OVERWRITE"})
 
     def _status(self, uri: str) -> dict[str, Any]:
-        status: dict[str, Any] = self._json("GET", uri, "GETFILESTATUS")["FileStatus"]
-        return status
+        return self._answer(uri, "GETFILESTATUS", "FileStatus")
+
+    def _answer(self, uri: str, operation: str, name: str) -> dict[str, Any]:
+        found = self._json("GET", uri, operation).get(name)
+        if not isinstance(found, dict):
+            raise RemoteError(f"'{masked(uri)}': the answer of WebHDFS has no '{name}': is this the web port of a name node?", uri=masked(uri))
+        return found
 
     def _json(self, method: str, uri: str, operation: str, parameters: Mapping[str, str] | None = None) -> dict[str, Any]:
         with self._asked(method, uri, operation, parameters) as response:
@@ -150,7 +162,9 @@ class WebHdfsFiles(FoundByStat):
         protocol = "https" if scheme_of(uri) == "swebhdfs" else "http"
         address = f"{protocol}://{self._authority}/webhdfs/v1/{quote(authority_and_path(uri)[1])}"
         asked = {"op": operation, **(parameters or {}), **self._parameters}
-        with _translated(uri), self._client.stream(method, address, params=asked, follow_redirects=follow) as response:
+        # Files come as they are stored, whatever a server or proxy on the way could compress.
+        headers = {"accept-encoding": "identity"}
+        with _translated(uri), self._client.stream(method, address, params=asked, headers=headers, follow_redirects=follow) as response:
             _check(uri, response)
             yield response
 

@@ -13,6 +13,7 @@ from pinotpy.clock import Clock
 
 FIRST_WAIT_S: Final = 20.0
 WAIT_MAX_S: Final = 600.0
+_DOUBLED_MAX: Final = 10
 
 
 class FailedDownloads:
@@ -50,5 +51,6 @@ class FailedDownloads:
         return due
 
     def _due_ns(self, count: int) -> int:
-        wait_s = min(FIRST_WAIT_S * 2 ** (count - 1), WAIT_MAX_S) * random.uniform(0.5, 1.5)
+        # A power of a count of weeks is no float any more.
+        wait_s = min(FIRST_WAIT_S * 2 ** min(count - 1, _DOUBLED_MAX), WAIT_MAX_S) * random.uniform(0.5, 1.5)
         return self._clock.monotonic_ns() + int(wait_s * 1e9)

@@ -126,7 +126,12 @@ def test_links_lead_out_of_no_listed_folder(tmp_path: pathlib.Path) -> None:
         ("::127.0.0.1", (), False),
         ("::169.254.169.254", ("::/0",), False),
         ("fec0::1", (), False),
+        ("3fff::1", (), False),
+        # Metadata services that are not at link-local addresses.
         ("192.0.0.192", (), False),
+        ("168.63.129.16", ("0.0.0.0/0",), False),
+        ("100.100.100.200", ("100.64.0.0/10",), False),
+        ("fd00:ec2::254", ("fd00::/8",), False),
     ],
 )
 def test_a_name_may_lead_to_public_and_listed_networks_only(address: str, networks: tuple[str, ...], may: bool) -> None:

@@ -248,6 +248,14 @@ def test_other_protocols_go_through_their_file_systems(tmp_path: Path) -> None:
         fetchers("memory://fetchers/", bytes_max=99).fetch("memory://fetchers/a", tmp_path / "c")
 
 
+class ForgetfulFetcher:
+    def __init__(self, configs: dict[str, str]) -> None:
+        pass
+
+    def fetch(self, uri: str, target: Path, limits: TransferLimits) -> None:
+        pass
+
+
 class OwnFetcher:
     """What an operator might name."""
 
@@ -266,10 +274,12 @@ def module_of(monkeypatch: pytest.MonkeyPatch, **content: object) -> str:
 
 
 def test_an_operator_names_a_fetcher_and_gives_it_configs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    name = module_of(monkeypatch, OwnFetcher=OwnFetcher, nothing=object(), breaks=lambda configs: 1 // 0)
+    name = module_of(monkeypatch, OwnFetcher=OwnFetcher, Forgetful=ForgetfulFetcher, nothing=object(), breaks=lambda configs: 1 // 0)
     found = fetchers("tape://library/", tape__class=f"{name}:OwnFetcher", tape__prefix="from ")
     found.fetch("tape://library/a", tmp_path / "a")
     assert (tmp_path / "a").read_text() == "from tape://library/a"
+    with pytest.raises(DataError, match="wrote no file"):
+        fetchers("tape://library/", tape__class=f"{name}:Forgetful").fetch("tape://library/a", tmp_path / "b")
     for wrong, reason in (
         (f"{name}:none", "AttributeError"),
         ("no_such_module:x", "ModuleNotFoundError"),

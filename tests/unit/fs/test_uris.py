@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from pathlib import Path
 
 import pytest
 
-from pinotpy.errors import InvalidConfigError, UserError
+from pinotpy.errors import InvalidConfigError, NotFoundError, UserError
 from pinotpy.fs.file_systems import file_system_for
 from pinotpy.fs.settings import FileSystemSettings, SchemeSettings
 from pinotpy.fs.uris import authority_and_path, file_name, join, local_path, masked, scheme_of
@@ -140,3 +142,30 @@ def test_configs_that_are_wrong_are_told(uri: str, configs: dict[str, str], reas
     with pytest.raises(InvalidConfigError, match=reason) as told:
         file_system_for(uri, FileSystemSettings.from_specs([{"scheme": scheme, "configs": configs}]))
     assert "hunter2" not in str(told.value)
+
+
+def test_names_that_are_no_utf8_keep_their_bytes(tmp_path: Path) -> None:
+    """What other machines wrote; lists of such a folder broke off with an error of Python's."""
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff\xe4.csv")).write_bytes(b"content")
+    files = file_system_for(tmp_path.as_uri())
+    (entry,) = files.list(tmp_path.as_uri())
+    assert entry.uri == f"{tmp_path.as_uri()}/%FF%E4.csv"
+    assert files.open(entry.uri).read() == b"content"
+    assert join(tmp_path.as_uri(), file_name(entry.uri)) == entry.uri
+
+
+def test_a_pipe_is_no_file_and_nobody_waits_for_its_end(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    files = file_system_for(str(tmp_path))
+    outcome: list[object] = []
+
+    def fetch() -> None:
+        try:
+            files.fetch(str(tmp_path / "pipe"), tmp_path / "target")
+        except NotFoundError as error:
+            outcome.append(error)
+
+    thread = threading.Thread(target=fetch, daemon=True)
+    thread.start()
+    thread.join(10)
+    assert outcome and "pipe" in str(outcome[0]) and list(files.list(str(tmp_path))) == []

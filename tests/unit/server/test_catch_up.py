@@ -193,6 +193,10 @@ def test_a_download_that_failed_is_tried_again_by_a_reset_later_and_later() -> N
     for place, wait_s in enumerate(waited):
         middle_s = min(FIRST_WAIT_S * 2**place, WAIT_MAX_S)
         assert 0.5 * middle_s <= wait_s <= 1.5 * middle_s + 1, waited
+    for _ in range(1_100):  # a deep store that is away for weeks
+        downloads.failed(TABLE, "a")
+    server.clock.advance(int(WAIT_MAX_S * 1_500) + 1_000)
+    assert look() == ["a"]
     downloads.gone(TABLE, "a")
     server.clock.advance(int(WAIT_MAX_S * 2_000))
     assert look() == [], "it is served"
