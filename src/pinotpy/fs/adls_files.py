@@ -25,11 +25,9 @@ def open_adls(authority: str, configs: Mapping[str, str]) -> ArrowFiles:
     options: dict[str, object] = {"client_id": read.text("clientId"), "tenant_id": read.text("tenantId"), **secrets}
     read.text("authenticationType")  # told by what is given
     file_system = read.text("fileSystemName")
-    endpoint = read.text("endpoint")
+    endpoint = read.endpoint()
     if endpoint is not None:
-        parts = urlsplit(endpoint if "//" in endpoint else f"https://{endpoint}")
-        if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
-            read.fault("endpoint", "another text", "https://host[:port], without credentials")
+        parts = urlsplit(endpoint)
         for service in ("blob", "dfs"):
             options |= {f"{service}_storage_scheme": parts.scheme, f"{service}_storage_authority": parts.netloc}
     if not container or not account:

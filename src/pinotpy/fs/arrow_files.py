@@ -23,7 +23,7 @@ _FLUSH_BYTES: Final = 64 << 20
 # What no further try mends: the account, the name, the right.
 _REFUSED: Final = re.compile(
     r"ACCESS_DENIED|INVALID_ACCESS_KEY|SIGNATURE_DOES_NOT_MATCH|NO_SUCH_BUCKET|InvalidAccessKeyId|SignatureDoesNotMatch|AccessDenied|AuthorizationFailure"
-    r"|AuthenticationFailed|ContainerNotFound|PERMISSION_DENIED|UNAUTHENTICATED|\bHTTP 40[13]\b|INVALID_SIGNATURE",
+    r"|AuthenticationFailed|ContainerNotFound|PERMISSION_DENIED|UNAUTHENTICATED|\bHTTP 40[13]\b|INVALID_SIGNATURE|Base64",
     re.IGNORECASE,
 )
 
@@ -172,13 +172,17 @@ class ArrowFiles:
 
     @contextmanager
     def _translated(self, uri: str) -> Iterator[None]:
+        from pyarrow.lib import ArrowException
+
         try:
             yield
         except PinotError:
             raise
         except FileNotFoundError as error:
             raise NotFoundError(f"no file '{masked(uri)}'", uri=masked(uri)) from error
-        except (OSError, ValueError) as error:
+        except NotImplementedError:
+            raise
+        except (OSError, ValueError, ArrowException) as error:
             reason = self._without_secrets(str(error))
             if _REFUSED.search(reason):
                 raise DataError(f"the storage refuses '{masked(uri)}': {reason}: check its credentials, rights and name", uri=masked(uri)) from None

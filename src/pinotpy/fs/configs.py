@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import ssl
 from collections.abc import Mapping
+from urllib.parse import urlsplit
 
 from pinotpy.errors import Fault, InvalidConfigError
 
@@ -36,6 +39,33 @@ class Configs:
             self._faults.append(Fault(key, f"'{value[:40]}'", "milliseconds, at least 100"))
             value = None
         return int(value or default_ms) / 1000
+
+    def ca_file(self) -> str | None:
+        """The file of certificates that TLS trusts, which must be one."""
+        path = self.text("caFile")
+        if path is not None:
+            try:
+                ssl.create_default_context(cafile=path)
+            except OSError as error:  # as are those of ssl
+                self.fault("caFile", f"'{path[:200]}': {(error.strerror or type(error).__name__).lower()}", "a file of certificates (PEM)")
+                return None
+        return path
+
+    def endpoint(self) -> str | None:
+        """The storage's own address, with its scheme: https unless it says otherwise."""
+        text = self.text("endpoint")
+        if text is None:
+            return None
+        address = text if "//" in text else f"https://{text}"
+        try:
+            parts = urlsplit(address)
+            is_one = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0 and not parts.path.strip("/") and "@" not in parts.netloc
+        except ValueError:
+            is_one = False
+        if not is_one:
+            self.fault("endpoint", f"'{re.sub('//.*@', '//*****@', address)[:200]}'", "https://host[:port], without credentials")
+            return None
+        return address
 
     def fault(self, key: str, found: str, allowed: str) -> None:
         self._faults.append(Fault(key, found, allowed))

@@ -89,6 +89,11 @@ def _opened(scheme: str, authority: str, settings: SchemeSettings) -> FileSystem
         extra = _EXTRAS.get(scheme)
         how = f"pip install 'pinotpy[{extra}]'" if extra else "install a build of it that has them"
         raise InvalidConfigError(f"files of '{scheme}:' need a package that is not here ({error.name or 'pyarrow'}): {how}") from error
+    except PinotError:
+        raise
+    except Exception as error:
+        reason = settings.without_secrets(f"{type(error).__name__}: {error}")[:400].rstrip(".")
+        raise InvalidConfigError(f"'{scheme}://{authority}' cannot be opened: {reason}: check the address and the settings of '{scheme}'") from None
 
 
 def _opener(scheme: str, class_name: str) -> OpenFileSystem:

@@ -27,11 +27,9 @@ def open_gcs(authority: str, configs: Mapping[str, str]) -> ArrowFiles:
     }
     if read.text("gcpKey") is not None:
         read.fault("gcpKey", "a key file", "no gcpKey: set the environment variable GOOGLE_APPLICATION_CREDENTIALS of the daemon to its path")
-    endpoint = read.text("endpoint")
+    endpoint = read.endpoint()
     if endpoint is not None:
-        parts = urlsplit(endpoint if "//" in endpoint else f"https://{endpoint}")
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/") or "@" in parts.netloc:
-            read.fault("endpoint", "another text", "https://host[:port], without credentials")
+        parts = urlsplit(endpoint)
         options |= {"scheme": parts.scheme, "endpoint_override": parts.netloc}
     if not authority:
         read.fault("uri", "no bucket", "gs://bucket/path")

@@ -31,9 +31,9 @@ class GuardedHttpFiles(HttpFiles):
         self._authorization = read.text("authorization")
         timeout = httpx.Timeout(read.seconds("requestTimeoutMs", 30_000), connect=read.seconds("connectTimeoutMs", 5_000))
         # No proxy of the environment: it would look the name up once more.
-        client = httpx.Client(timeout=timeout, verify=read.text("caFile") or True, follow_redirects=False, trust_env=False)
+        ca_file = read.ca_file()
         read.finish()
-        super().__init__(client)
+        super().__init__(httpx.Client(timeout=timeout, verify=ca_file or True, follow_redirects=False, trust_env=False))
 
     def _stream(self, uri: str, headers: dict[str, str]) -> AbstractContextManager[httpx.Response]:
         return self._followed(uri, headers)

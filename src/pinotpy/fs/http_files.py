@@ -34,7 +34,7 @@ def open_http(authority: str, configs: Mapping[str, str]) -> HttpFiles:
         follow_redirects=True,
         max_redirects=_REDIRECTS_MAX,
         headers=headers,
-        verify=read.text("caFile") or True,
+        verify=read.ca_file() or True,
     )
     read.finish()
     return HttpFiles(client)

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from pinotpy.errors import DataError, NotFoundError, UserError
+from pinotpy.errors import DataError, InvalidConfigError, NotFoundError, UserError
 from pinotpy.fs.deep_store import StoredFile, check_key, check_prefix
 from pinotpy.fs.whole_files import copy_whole, link_whole, sync_folder
 
@@ -18,7 +18,11 @@ class LocalDeepStore:
     with a dot, so what is being written is never listed and never opened."""
 
     def __init__(self, root: Path) -> None:
-        root.mkdir(parents=True, exist_ok=True)
+        try:
+            root.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise InvalidConfigError(f"the deep store '{root}' cannot be made: {reason}: expected a folder that this daemon may write to") from error
         self._root = root.resolve()
 
     def uri(self, key: str) -> str | None:

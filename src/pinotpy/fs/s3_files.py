@@ -12,9 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, Final
-from urllib.parse import urlsplit
 
-from pinotpy.errors import DataError, NotFoundError, PinotError, RemoteError
+from pinotpy.errors import DataError, InvalidConfigError, NotFoundError, PinotError, RemoteError
 from pinotpy.fs.configs import Configs
 from pinotpy.fs.file_system import FileEntry, FoundByStat, TransferLimits
 from pinotpy.fs.range_reader import open_ranges
@@ -33,7 +32,7 @@ def open_s3(authority: str, configs: Mapping[str, str]) -> S3Files:
     read = Configs("s3", configs)
     keys = {name: read.text(name) for name in ("accessKey", "secretKey", "sessionToken")}
     role = {"role_arn": read.text("roleArn"), "RoleSessionName": read.text("roleSessionName"), "ExternalId": read.text("externalId")}
-    region, endpoint, ca_file = read.text("region"), read.text("endpoint"), read.text("caFile")
+    region, endpoint, ca_file = read.text("region"), read.endpoint(), read.ca_file()
     options: dict[str, Any] = {
         "connect_timeout": read.seconds("connectTimeoutMs", 5_000),
         "read_timeout": read.seconds("requestTimeoutMs", 30_000),
@@ -48,10 +47,6 @@ def open_s3(authority: str, configs: Mapping[str, str]) -> S3Files:
         "StorageClass": read.text("storageClass"),
     }
     if endpoint is not None:
-        endpoint = endpoint if "//" in endpoint else f"https://{endpoint}"
-        parts = urlsplit(endpoint)
-        if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
-            read.fault("endpoint", f"'{re.sub('//.*@', '//*****@', endpoint)[:200]}'", "https://host[:port], without credentials")
         # An endpoint of one's own has no regions to look up.
         region = region or "us-east-1"
     if (keys["accessKey"] is None) != (keys["secretKey"] is None):
@@ -81,6 +76,8 @@ def _client(
     )
     if role["role_arn"] is not None:
         more = {name: role[name] for name in ("RoleSessionName", "ExternalId") if role[name] is not None}
+        if session.get_credentials() is None:
+            raise InvalidConfigError(f"no credentials to take the role '{role['role_arn']}' with: give accessKey and secretKey, or those of the machine")
         fetcher = AssumeRoleCredentialFetcher(session._session.create_client, session.get_credentials(), role["role_arn"], extra_args=more)
         below = botocore.session.get_session()
         below._credentials = DeferredRefreshableCredentials(fetcher.fetch_credentials, "assume-role")
@@ -213,7 +210,7 @@ class S3Files(FoundByStat):
     @contextmanager
     def _translated(self, uri: str) -> Iterator[None]:
         from boto3.exceptions import Boto3Error
-        from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, PartialCredentialsError
+        from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, ParamValidationError, PartialCredentialsError
 
         try:
             yield
@@ -223,6 +220,8 @@ class S3Files(FoundByStat):
             raise self._refusal(uri, error) from None
         except (NoCredentialsError, PartialCredentialsError) as error:
             raise DataError(f"'{masked(uri)}': no credentials for S3: {self._shown(error)}", uri=masked(uri)) from None
+        except ParamValidationError as error:
+            raise DataError(f"S3 knows no such name as '{masked(uri)}': {self._shown(error)}", uri=masked(uri)) from None
         except (BotoCoreError, Boto3Error, OSError) as error:
             below = error.__cause__ or error.__context__
             if isinstance(below, ClientError):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from pinotpy.errors import Fault, InvalidConfigError
+
+_MAY_BE_SECRET: Final = re.compile(r"key|secret|token|password|credential|authorization", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +25,13 @@ class SchemeSettings:
 
     def config(self) -> dict[str, str]:
         return dict(self.configs)
+
+    def without_secrets(self, text: str) -> str:
+        """A text of somebody else's, such as a library's error, as it may be shown."""
+        for key, value in self.configs:
+            if _MAY_BE_SECRET.search(key) and len(value) > 3:
+                text = text.replace(value, "*****")
+        return text
 
 
 @dataclass(frozen=True, slots=True)

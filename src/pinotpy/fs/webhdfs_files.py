@@ -45,7 +45,7 @@ def open_webhdfs(authority: str, configs: Mapping[str, str]) -> WebHdfsFiles:
     if not authority or "@" in authority:
         read.fault("uri", f"'{masked('webhdfs://' + authority)}'", "webhdfs://host:port/path")
     timeout = httpx.Timeout(read.seconds("requestTimeoutMs", 60_000), connect=read.seconds("connectTimeoutMs", 5_000))
-    ca_file = read.text("caFile")
+    ca_file = read.ca_file()
     read.finish()
     # Redirects are part of the protocol: the name node sends its client to a data node.
     return WebHdfsFiles(authority, parameters, httpx.Client(timeout=timeout, verify=ca_file or True, follow_redirects=True, trust_env=False))
