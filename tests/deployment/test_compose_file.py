@@ -4,8 +4,10 @@ containers, health checks on the daemons' own ports, time to stop, settings that
 from __future__ import annotations
 
 import re
+import shutil
 import stat
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -146,3 +148,15 @@ def test_the_images_run_as_a_user_that_is_not_root() -> None:
         assert re.findall(r"^USER (.*)$", final[name], re.MULTILINE) == ["10001:10001"], name
     assert {service["build"]["target"] for service in SERVICES.values() if "build" in service} == {"daemon", "spark"}
     assert re.search(r"^ARG BASE_IMAGE=docker\.io/library/python:3\.1\d-slim$", text, re.MULTILINE)
+
+
+def test_an_operator_chooses_the_base_and_the_extras_of_the_image(tmp_path: Path) -> None:
+    """A deep store on S3 needs an extra: without it the controller says at its start what is missing."""
+    text = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    arguments = {**SERVICES["controller"]["build"]["args"]}
+    assert arguments["EXTRAS"] == "${PINOTPY_EXTRAS:-}" and set(arguments) == set(re.findall(r"^ARG (\w+)=", text, re.MULTILINE))
+    assert all(service["build"]["args"] == arguments for service in SERVICES.values() if "build" in service)
+    for file in (ROOT / "pyproject.toml", FOLDER / "requirements.py"):  # as the Dockerfile lays them
+        shutil.copy(file, tmp_path)
+    found = subprocess.run([sys.executable, tmp_path / "requirements.py", "s3", "crypter"], capture_output=True, text=True, check=True).stdout
+    assert "boto3" in found and "cryptography" in found

@@ -46,7 +46,7 @@ _BUILT_IN: Final = {
     "webhdfs": "pinotpy.fs.webhdfs_files:open_webhdfs",
     "swebhdfs": "pinotpy.fs.webhdfs_files:open_webhdfs",
 }
-_EXTRAS: Final = {"hdfs": "hdfs", "s3": "s3", "s3a": "s3"}
+EXTRAS: Final = {"hdfs": "hdfs", "s3": "s3", "s3a": "s3"}
 # Pinot's own plug-ins, which configs carry on from there: what is built in does their work.
 _PINOT_CLASS: Final = re.compile(r"org\.apache\.pinot\.[\w.$]+")
 
@@ -86,7 +86,7 @@ def _opened(scheme: str, authority: str, settings: SchemeSettings) -> FileSystem
     try:
         return opener(authority, settings.config())
     except ImportError as error:
-        extra = _EXTRAS.get(scheme)
+        extra = EXTRAS.get(scheme)
         how = f"pip install 'pinotpy[{extra}]'" if extra else "install a build of it that has them"
         raise InvalidConfigError(f"files of '{scheme}:' need a package that is not here ({error.name or 'pyarrow'}): {how}") from error
     except PinotError:

@@ -10,7 +10,7 @@ import pytest
 
 from pinotpy.errors import DataError, InvalidConfigError
 from pinotpy.fs.allowed_uris import AllowedUris
-from pinotpy.fs.file_systems import deep_store_for, file_system_for
+from pinotpy.fs.file_systems import EXTRAS, deep_store_for, file_system_for
 from pinotpy.fs.guarded_http import GuardedHttpFiles
 from pinotpy.fs.settings import FileSystemSettings
 
@@ -100,3 +100,11 @@ def test_the_page_lists_the_keys_that_are_read(scheme: str) -> None:
     row = re.search(rf"^\| `{scheme}`(?:, `\w+`)* \| (.*) \|$", DOCS.read_text(encoding="utf-8"), re.MULTILINE)
     assert known and row
     assert set(re.findall(r"`([\w.]+)`", row[1])) - {"GOOGLE_APPLICATION_CREDENTIALS"} == set(known[1].split(", ")) - REFUSED
+
+
+def test_the_page_says_what_is_to_install_for_which_scheme() -> None:
+    rows = [line for line in DOCS.read_text(encoding="utf-8").splitlines() if re.match(r"\| .*://", line)]
+    told = {scheme: extra[1] for row in rows if (extra := re.search(r"pinotpy\[(\w+)\]", row)) for scheme in re.findall(r"`(\w+)://", row)}
+    assert told == EXTRAS
+    for scheme in set(ADDRESSES) - set(EXTRAS):
+        assert any(f"`{scheme}://" in row for row in rows), scheme
