@@ -68,7 +68,9 @@ def _bring_back(controller: Controller, segment: SegmentZkMetadata) -> None:
     """The archive of a segment that came in while its namesake's files went."""
     table, name = segment.table_name_with_type, segment.segment_name
     try:
-        if controller.files.keeps(segment) and not controller.files.restore(table, name, segment.crc):
+        # Another controller's folder is not looked into: what lies there was not moved from here.
+        is_here = segment.download_url == controller.files.download_url(table, name, segment.crc)
+        if is_here and not controller.files.restore(table, name, segment.crc):
             LOG.error("segment file is missing, upload the segment again table=%s segment=%s crc=%d", table, name, segment.crc)
     except PinotError as error:
         LOG.error("segment file not brought back, upload the segment again table=%s segment=%s crc=%d reason=%s", table, name, segment.crc, error.message)

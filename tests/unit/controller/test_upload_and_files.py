@@ -6,6 +6,7 @@ import errno
 import os
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,25 @@ def test_a_segment_that_comes_in_while_its_namesakes_files_go_keeps_its_archive(
     # Of the deleted segment the file is kept for a while, as of any other.
     kept = [name for name in harness.files() if name.startswith("store/")]
     assert len(kept) == 2 and sum("/Deleted_Segments/" in name for name in kept) == 1, kept
+
+
+def test_a_namesake_that_came_in_by_another_controller_is_no_concern_of_a_deletion(
+    harness: Harness, segment: Builder, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    harness.add_parts()
+    harness.upload(segment("a", amounts=(1,)), tableName="parts")
+    record = harness.controller.catalog.segment("parts_OFFLINE", "a")
+    assert record is not None
+    elsewhere, retire = replace(record.segment, download_url="http://other:9000/segments/parts/a", crc=7), SegmentFiles.retire
+
+    def with_a_registration_before(files: SegmentFiles, *args: Any, **kwargs: Any) -> None:
+        harness.controller.catalog.add_segment(elsewhere, ["Server_s_1"])
+        retire(files, *args, **kwargs)
+
+    monkeypatch.setattr(SegmentFiles, "retire", with_a_registration_before)
+    delete_segments(harness.controller, "parts_OFFLINE", ["a"])
+    assert not [entry for entry in caplog.records if entry.levelname == "ERROR"]
+    assert [name for name in harness.files() if name.startswith("store/segments/")] == []
 
 
 def test_an_archive_that_a_deletion_took_before_the_registration_is_stored_again(harness: Harness, segment: Builder, monkeypatch: pytest.MonkeyPatch) -> None:
