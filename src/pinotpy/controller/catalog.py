@@ -34,7 +34,7 @@ from pinotpy.cluster.views import ONLINE, IdealState, InstanceConfig, PartitionS
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.errors import NoNodeError
-from pinotpy.names import raw_table_name
+from pinotpy.names import TableType, raw_table_name, table_name_with_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +198,11 @@ class Catalog:
 
     def segments(self, table: str, names: Iterable[str] | None = None) -> dict[str, SegmentZkMetadata]:
         return self._properties.segments(table, names)
+
+    def segments_of_halves(self, table: str, names: Iterable[str]) -> list[SegmentZkMetadata]:
+        """Records of these names in both halves of a table: they share the folder of their archives."""
+        halves, wanted = [table_name_with_type(raw_table_name(table), kind) for kind in TableType], list(names)
+        return [segment for half in halves for segment in self.segments(half, wanted).values()]
 
     def recorded_segment_names(self, table: str) -> list[str]:
         """Segments that have a record, also those that an unfinished delete left without a place in the ideal state."""

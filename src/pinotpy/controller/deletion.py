@@ -47,20 +47,20 @@ def can_exist(name: str) -> bool:
 def delete_segment_files(controller: Controller, table: str, names: Sequence[str], *, retention_ms: int | None = None) -> None:
     """Move the archives of deleted segments to Deleted_Segments. A failure is logged: nothing refers to them any more.
 
-    A segment of the same name may come in meanwhile: its archive stays, or is brought back. One that is stored and not yet
+    A segment of the same name may be in the table's other half, or come in meanwhile: its archive stays, or is brought back. One that is stored and not yet
     registered may go; its upload looks for it afterwards (`upload._store_and_register`).
     """
     kept_ms = controller.deleted_segments_retention_ms if retention_ms is None else retention_ms
     until_ms = controller.clock.now_ms() + kept_ms if kept_ms > 0 else None
     for first in range(0, len(names), FILES_AT_ONCE):
         some = names[first : first + FILES_AT_ONCE]
-        came = controller.catalog.segments(table, some)
+        kept = controller.catalog.segments_of_halves(table, some)
         for name in some:
             try:
-                controller.files.retire(table, name, until_ms=until_ms, spared_crc=came[name].crc if name in came else None)
+                controller.files.retire(table, name, until_ms=until_ms, spared_crcs=[segment.crc for segment in kept if segment.segment_name == name])
             except PinotError as error:
                 LOG.warning("segment file not moved table=%s segment=%s reason=%s", table, name, error.message)
-        for segment in controller.catalog.segments(table, some).values():
+        for segment in controller.catalog.segments_of_halves(table, some):
             _bring_back(controller, segment)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -75,11 +76,11 @@ class SegmentFiles:
         """Delete an archive for good."""
         self.store.delete(_key(table, segment, crc))
 
-    def retire(self, table: str, segment: str, *, until_ms: int | None, spared_crc: int | None = None) -> None:
-        """Move all archives of a segment but that of `spared_crc` to the deleted ones, kept until `until_ms`; None deletes them at once."""
-        spared = None if spared_crc is None else _key(table, segment, spared_crc)
+    def retire(self, table: str, segment: str, *, until_ms: int | None, spared_crcs: Iterable[int] = ()) -> None:
+        """Move all archives of a segment but those of `spared_crcs` to the deleted ones, kept until `until_ms`; None deletes them at once."""
+        spared = {_key(table, segment, crc) for crc in spared_crcs}
         for file in list(self.store.list(_folder(table, segment))):
-            if file.key == spared:
+            if file.key in spared:
                 continue
             if until_ms is None:
                 self.store.delete(file.key)

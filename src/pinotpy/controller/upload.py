@@ -256,13 +256,13 @@ def _remove(controller: Controller, table: str, name: str, crc: int) -> None:
 
 
 def _is_referenced(controller: Controller, table: str, name: str, crc: int) -> bool:
-    """Whether the record names these bytes after all: a reply of the leader may have been lost."""
+    """Whether a record names these bytes after all: a reply of the leader may have been lost, the other half of the table has them."""
     try:
-        stored = controller.catalog.segment(table, name)
+        records = controller.catalog.segments_of_halves(table, [name])
     except Exception:
         LOG.warning("segment file kept, the cluster cannot be asked table=%s segment=%s crc=%d", table, name, crc)
         return True
-    return stored is not None and stored.segment.crc == crc
+    return any(record.crc == crc for record in records)
 
 
 def _check_quota(controller: Controller, config: TableConfig, record: SegmentZkMetadata) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from controller_harness import Harness
+from controller_harness import PARTS_TABLE, Harness
 
 from pinotpy.controller import multipart
 from pinotpy.controller.deletion import delete_segments
@@ -70,6 +70,22 @@ def test_a_namesake_that_came_in_by_another_controller_is_no_concern_of_a_deleti
     delete_segments(harness.controller, "parts_OFFLINE", ["a"])
     assert not [entry for entry in caplog.records if entry.levelname == "ERROR"]
     assert [name for name in harness.files() if name.startswith("store/segments/")] == []
+
+
+def test_halves_of_a_table_do_not_take_each_others_files(harness: Harness, segment: Builder) -> None:
+    harness.add_parts()
+    stream = {"streamType": "kafka", "stream.kafka.topic.name": "x", "stream.kafka.decoder.class.name": "x"}
+    assert harness.post_json("/tables", PARTS_TABLE | {"tableType": "REALTIME", "tableIndexConfig": {"streamConfigs": stream}}).status_code == 200
+    harness.add_instance("Server_s_9", ("DefaultTenant_REALTIME",))
+    first, second = segment("a", amounts=(1,)), segment("a", amounts=(2,))
+    for half in ("OFFLINE", "REALTIME"):
+        assert harness.upload(first, tableName="parts", tableType=half).status_code == 200
+    assert harness.upload(second, tableName="parts", tableType="REALTIME").status_code == 200 and serves(harness, first)
+    assert harness.http.delete("/segments/parts", params={"type": "REALTIME"}).status_code == 200
+    assert serves(harness, first)
+    assert harness.upload(first, tableName="parts", tableType="REALTIME").status_code == 200
+    assert harness.http.delete("/tables/parts", params={"type": "REALTIME"}).status_code == 200
+    assert serves(harness, first)
 
 
 def test_an_archive_that_a_deletion_took_before_the_registration_is_stored_again(harness: Harness, segment: Builder, monkeypatch: pytest.MonkeyPatch) -> None:
