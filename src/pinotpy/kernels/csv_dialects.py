@@ -1,6 +1,6 @@
 """Rewrites a dialect of CSV that Arrow's reader does not know as plain CSV: comments, blanks around fields, escapes, damaged lines.
 
-Each record comes out as `"a","b"` and a newline, quotes doubled. Source of the rules: the lexer of Apache Commons CSV.
+Each record comes out as `"a","b"` (or with other marks) and a newline, quotes doubled. Source of the rules: the lexer of Apache Commons CSV.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ COMMENT: Final = 3
 SKIPS_EMPTY_LINES: Final = 4
 TRIMS: Final = 5
 LINES_ALONE: Final = 6  # a quoted field ends with its line at the latest
-DIALECT_WORDS: Final = 7
+OUT_DELIMITER: Final = 7  # of what is written
+OUT_QUOTE: Final = 8
+DIALECT_WORDS: Final = 9
 
 # Words of the state: bytes read and written, records written, bad rows noted.
 READ: Final = 0
@@ -34,8 +36,6 @@ BEHIND_QUOTE: Final = 2
 
 _LF: Final = 10
 _CR: Final = 13
-_QUOTE: Final = 34
-_COMMA: Final = 44
 
 
 @njit(cache=True, nogil=True)
@@ -50,6 +50,7 @@ def rewrite(data: Any, is_last: bool, dialect: Any, out: Any, bad: Any, state: A
         state: int64 of STATE_WORDS, set by this call.
     """
     delimiter, quote, escape, comment = dialect[DELIMITER], dialect[QUOTE], dialect[ESCAPE], dialect[COMMENT]
+    out_delimiter, out_quote = dialect[OUT_DELIMITER], dialect[OUT_QUOTE]
     trims = dialect[TRIMS] != 0
     end = data.shape[0]
     at = 0  # of the record
@@ -75,7 +76,7 @@ def rewrite(data: Any, is_last: bool, dialect: Any, out: Any, bad: Any, state: A
         fault = 0
         is_whole = False
         while True:  # a field
-            out[top] = _QUOTE
+            out[top] = out_quote
             top += 1
             if trims:
                 while p < end and data[p] != delimiter and (data[p] == 32 or data[p] in (9, 11, 12) or 28 <= data[p] <= 31):
@@ -108,8 +109,8 @@ def rewrite(data: Any, is_last: bool, dialect: Any, out: Any, bad: Any, state: A
                     elif dialect[LINES_ALONE] != 0 and c in (_LF, _CR):
                         fault = OPEN_QUOTE
                         break
-                    if c == _QUOTE:
-                        out[top] = _QUOTE
+                    if c == out_quote:
+                        out[top] = out_quote
                         top += 1
                     out[top] = c
                     top += 1
@@ -142,8 +143,8 @@ def rewrite(data: Any, is_last: bool, dialect: Any, out: Any, bad: Any, state: A
                         elif c not in (delimiter, quote, escape, comment, _LF, _CR, 9, 8, 12):
                             out[top] = escape
                             top += 1
-                    if c == _QUOTE:
-                        out[top] = _QUOTE
+                    if c == out_quote:
+                        out[top] = out_quote
                         top += 1
                     out[top] = c
                     top += 1
@@ -153,13 +154,13 @@ def rewrite(data: Any, is_last: bool, dialect: Any, out: Any, bad: Any, state: A
                         top -= 1
             if fault != 0:
                 break
-            out[top] = _QUOTE
+            out[top] = out_quote
             top += 1
             if p >= end:
                 is_whole = is_last
                 break
             if data[p] == delimiter:
-                out[top] = _COMMA
+                out[top] = out_delimiter
                 top += 1
                 p += 1
                 continue

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import bz2
 import csv
+import gzip
 import io
+import random
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from tests.support.read_back import read_back
 
 from pinotpy.data_types import DataType
 from pinotpy.errors import DecodeError
-from pinotpy.ingest.readers import csv_dialect
+from pinotpy.ingest.readers import csv_dialect, csv_format
 from pinotpy.ingest.readers.catalog import reader_for
 from pinotpy.ingest.readers.spec import FileFormat, InputFile, ReaderColumn
 
@@ -96,6 +101,18 @@ def test_a_ragged_row_comes_with_its_text() -> None:
     assert rejected == [(1, "", "3 fields, expected 2", "1,2,3", False)]
 
 
+def test_a_quote_within_a_field_merges_no_rows() -> None:
+    rows, numbers, rejected = read('a,b\n1,"x\n2,"y"\n3,z\n4,5" pipe\n5,"6""7"\n', {})
+    assert (rows, numbers) == ([("3", "z"), ("4", '5" pipe'), ("5", '6"7')], [2, 3, 4])
+    assert rejected == [(1, "", "text behind a closing quote, expected the delimiter or the end of the line", '1,"x\n2,"y"', False)]
+
+
+def test_empty_parts_of_multi_values_are_no_values() -> None:
+    rows, rejected = read_back(b"i,s\n1;;2,a;;b\n;3,;c;\n;,;;\n,\n", {"i": "INT[]", "s": "STRING[]"}, FileFormat.CSV)
+    assert rows == [{"i": [1, 2], "s": ["a", "b"]}, {"i": [3], "s": ["c"]}, *[{"i": None, "s": None}] * 2]
+    assert rejected == {}
+
+
 def test_multi_values_are_not_split_where_that_is_turned_off() -> None:
     whole = b"a\nx;y\n"
     for enabled, expected in ((True, ["x", "y"]), (False, "x;y")):
@@ -154,3 +171,78 @@ def test_duckdb_reads_the_same(tmp_path: Path, rows: list[tuple[str, ...]], esca
     ).fetchall()
     assert found == rows
     assert read(path.read_bytes(), {"escapeCharacter": "\\"} if escape == "\\" else {})[0] == rows
+
+
+# --- random files: every row arrives, or is rejected under its own number ------------------------------------------------------
+
+
+def random_cell(noise: random.Random) -> str:
+    return "".join(noise.choice(["a", "é", " ", "0", "x", ",", ";", "'", "\n", "\r\n", '"', "\t", "\u2028"]) for _ in range(noise.choice([0, 1, 3, 8])))
+
+
+def written_cell(cell: str, delimiter: str, quote: str, noise: random.Random) -> str:
+    """As Commons CSV writes it, quoted where it must be and sometimes where it need not."""
+    must = any(mark in cell for mark in (delimiter, "\n", "\r")) or cell.startswith(quote)
+    return f"{quote}{cell.replace(quote, quote * 2)}{quote}" if must or noise.random() < 0.3 else cell
+
+
+def packed_at_random(content: bytes, noise: random.Random) -> bytes:
+    packs = [lambda part: part, gzip.compress, bz2.compress, lambda part: bytes(pa.compress(part, codec="zstd", asbytes=True))]
+    pack = noise.choice(packs)
+    cut = noise.randint(0, len(content))
+    return pack(content) if noise.random() < 0.5 else pack(content[:cut]) + pack(content[cut:])
+
+
+@pytest.mark.parametrize("seed", range(80))
+def test_every_row_of_a_random_file_arrives_or_is_rejected_under_its_number(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    noise = random.Random(seed)
+    monkeypatch.setattr(csv_dialect, "_CHUNK_BYTES", noise.choice([1, 5, 64, 1 << 20]))
+    monkeypatch.setattr(csv_format, "BLOCK_BYTES", noise.choice([200, 1000, 1 << 20]))
+    delimiter, quote = noise.choice([(",", '"'), (";", "'"), ("\t", '"'), ("|", '"')])
+    config: dict[str, Any] = {"delimiter": delimiter, "quoteCharacter": quote, "multiValueDelimiterEnabled": False}
+    config |= noise.choice([{}, {}, {"commentMarker": "#"}, {"skipUnParseableLines": True}])
+    alone = bool(config.get("skipUnParseableLines"))  # a quoted field then ends with its line
+    expected: dict[int, tuple[str | None, ...]] = {}
+    bad: dict[int, str] = {}
+    lines: list[bytes] = []
+    line_end = noise.choice(["\n", "\r\n", "\r", "mixed"])
+    for number in range(1, noise.randint(2, 40)):
+        cells = [f"k{number}", random_cell(noise), random_cell(noise)]
+        kind = noise.choice(["good"] * 6 + ["ragged", "no utf8", "behind"])
+        if alone or kind == "behind":  # after a quote that is no end, the line's end is the record's
+            cells = [cell.replace("\r", "").replace("\n", "") for cell in cells]
+        texts = [written_cell(cell, delimiter, quote, noise) for cell in cells]
+        if kind == "ragged":
+            texts = texts[:2] if noise.random() < 0.5 else [*texts, "more"]
+            bad[number] = "fields, expected 3"
+        elif kind == "no utf8":
+            texts[1] = "x\udcff"
+            bad[number] = "not UTF-8"
+        elif kind == "behind":
+            texts[1] = f"{quote}a{quote}b"
+            bad[number] = "text behind a closing quote"
+        else:
+            expected[number] = tuple(cell or None for cell in cells)
+        end = noise.choice(["\n", "\r\n"]) if line_end == "mixed" else line_end
+        lines.append((delimiter.join(texts) + end * (2 if noise.random() < 0.1 else 1)).encode("utf-8", "surrogateescape"))
+        if noise.random() < 0.1 and "commentMarker" in config:
+            lines.append(f"# don't {quote}{end}".encode())
+    if noise.random() < 0.5 and lines:
+        lines[-1] = lines[-1].rstrip(b"\r\n")
+    header = delimiter.join("abc")
+    if noise.random() < 0.3:
+        config["header"] = header
+    else:
+        lines.insert(0, (header + ("\n" if line_end == "mixed" else line_end)).encode())
+    content = (b"\xef\xbb\xbf" if noise.random() < 0.3 else b"") + b"".join(lines)
+    rows, numbers, rejected = read(packed_at_random(content, noise), config, ("a", "b", "c"))
+    assert dict(zip(numbers, rows, strict=True)) == expected
+    assert [row for row, *_ in sorted(rejected)] == sorted(bad)
+    assert all(bad[row] in cause for row, _, cause, _, _ in rejected)
+
+
+def test_a_field_larger_than_a_block_arrives() -> None:
+    for quoted in (False, True):
+        long = "x" * (3 << 20)
+        rows, _, rejected = read(f'a,b\n1,{long}\n2,"{long}"\n3,y\n' if quoted else f"a,b\n1,{long}\n3,y\n", {})
+        assert ([len(row[1] or "") for row in rows], rejected) == ([3 << 20, 3 << 20, 1] if quoted else [3 << 20, 1], [])

@@ -1,7 +1,7 @@
 """CSV with the reader config of the manual. All values are text; an empty field is no value (as Pinot's CSVRecordExtractor).
 
-Arrow reads plain CSV; other dialects are rewritten on the way (`csv_dialect.py`). Rows with too few or too many fields, and values
-that are not UTF-8, are rejected rows.
+Arrow reads plain CSV; other dialects, and quotes, of which it takes any, are rewritten on the way (`csv_dialect.py`). Rows with too few
+or too many fields, with text behind a closing quote, and values that are not UTF-8, are rejected rows.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 
 from pinotpy.config.date_pattern import DatePattern
 from pinotpy.ingest.conversion import Converted, by_unique, halving
+from pinotpy.ingest.list_arrays import with_items
 from pinotpy.ingest.readers.csv_config import CsvReaderConfig, read_config
-from pinotpy.ingest.readers.csv_dialect import RecordTooLongError, RewrittenCsv
+from pinotpy.ingest.readers.csv_dialect import RecordTooLongError, RewrittenCsv, WithoutByteOrderMark
 from pinotpy.ingest.readers.spec import BufferedStream, InputBatch, InputFile, Progress, ReaderColumn, Reject, buffered_reader, column_names
 
 BLOCK_BYTES: Final = 1 << 20
@@ -34,10 +35,12 @@ def read(file: InputFile, columns: Sequence[ReaderColumn], config: Mapping[str, 
     """Read a CSV file; see `readers.spec.ReadFile`."""
     settings = read_config(config)
     with file.open() as raw:
-        rewritten = RewrittenCsv(raw, settings) if settings.needs_rewriting else None
-        tail = _Tail(raw)
-        stream = buffered_reader(cast(BinaryIO, rewritten or tail))
-        delimiter, quote = (",", '"') if rewritten is not None else (settings.effective_delimiter, settings.quote)
+        unmarked = WithoutByteOrderMark(raw)
+        if unmarked.start[:2] in _OTHER_ENCODINGS:
+            raise file.broken(f"the file is {_OTHER_ENCODINGS[unmarked.start[:2]]}, expected UTF-8", row=0)
+        rewritten = RewrittenCsv(cast(BinaryIO, unmarked), settings)
+        stream = buffered_reader(cast(BinaryIO, rewritten))
+        delimiter, quote = rewritten.marks
         try:
             names, has_header = _header(file, stream, settings, delimiter, quote)
         except RecordTooLongError as error:
@@ -53,15 +56,8 @@ def read(file: InputFile, columns: Sequence[ReaderColumn], config: Mapping[str, 
                 row=0,
             )
         numbering = _Numbering(file, rewritten, int(has_header), reject, allowed=settings.skip_un_parseable_lines)
-        reader = _open(file, stream, settings, (delimiter, quote), names, wanted, numbering)
-        last_value: Any = None
-        while True:
-            batch = _next_batch(file, reader, numbering)
-            if batch is None:
-                if rewritten is None:
-                    _refuse_open_quote(file, last_value, tail.content, quote, numbering.next_row - 1)
-                break
-            last_value = batch.column(names[-1])[-1].as_py() if batch.num_rows else last_value
+        reader = _open(file, _Blocks(stream, rewritten), settings, (delimiter, quote), names, wanted, numbering)
+        while (batch := _next_batch(file, reader, numbering)) is not None:
             yield _converted(batch, wanted, settings, numbering.of_batch(batch.num_rows), reject)
             progress(file.position_bytes, file.size_bytes)
 
@@ -75,7 +71,7 @@ class _Numbering:
         allowed: whether rows that are no CSV may be left out.
     """
 
-    def __init__(self, file: InputFile, rewritten: RewrittenCsv | None, num_headers: int, reject: Reject, *, allowed: bool) -> None:
+    def __init__(self, file: InputFile, rewritten: RewrittenCsv, num_headers: int, reject: Reject, *, allowed: bool) -> None:
         self._file, self._rewritten, self._num_headers, self._reject, self._allowed = file, rewritten, num_headers, reject, allowed
         self.next_row = 1
         self._skipped: list[int] = []
@@ -83,7 +79,8 @@ class _Numbering:
 
     def left_out(self, row: Any) -> str:
         """Arrow's handler of a row with another number of fields."""
-        self._take_bad()
+        # Of an open quote later: Arrow goes on over what is raised here.
+        self._take_bad(refuses_open=False)
         # Some versions of Arrow know no number where an earlier row was left out; rows come in order.
         number = len(self._skipped) + self.next_row if row.number is None else self._in_file(int(row.number))
         self._skipped.append(number)
@@ -105,12 +102,12 @@ class _Numbering:
         """Reject what lies behind the last row."""
         self._take_bad()
 
-    def _take_bad(self) -> None:
-        if self._rewritten is None:
-            return
+    def _take_bad(self, *, refuses_open: bool = True) -> None:
         while self._num_bad < len(self._rewritten.bad):
             bad = self._rewritten.bad[self._num_bad]
             number = max(bad.records_before - self._num_headers, 0) + self._num_bad + 1
+            if bad.is_open and not refuses_open:
+                return
             if bad.is_open:
                 raise self._file.broken(f"{bad.cause}; it begins at {bad.text[:40]!r}", row=number)
             self._num_bad += 1
@@ -119,8 +116,6 @@ class _Numbering:
 
     def _in_file(self, number: int) -> int:
         """The row that Arrow calls `number`: those that it never saw stand between."""
-        if self._rewritten is None:
-            return number
         return number + sum(max(bad.records_before - self._num_headers, 0) < number for bad in self._rewritten.bad)
 
 
@@ -136,10 +131,8 @@ def _header(file: InputFile, stream: BufferedStream, settings: CsvReaderConfig, 
         line = _first_record(file, stream, delimiter, quote)
     if not line:
         return [], True
-    if line[:2] in _OTHER_ENCODINGS:
-        raise file.broken(f"the file is {_OTHER_ENCODINGS[line[:2]]}, expected UTF-8", row=0)
     try:
-        text = line.decode("utf-8-sig").rstrip("\r\n")
+        text = line.decode().rstrip("\r\n")
     except UnicodeDecodeError as error:
         raise file.broken("the header is not UTF-8", row=0) from error
     lines = io.StringIO(text, newline="")
@@ -147,7 +140,7 @@ def _header(file: InputFile, stream: BufferedStream, settings: CsvReaderConfig, 
         names = next(csv.reader(lines, delimiter=delimiter, quotechar=quote))
     else:
         names = next(csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE))
-    return column_names(file, [name.strip().removeprefix("\ufeff") for name in names]), True
+    return column_names(file, [name.strip() for name in names]), True
 
 
 def _first_record(file: InputFile, stream: BufferedStream, delimiter: str, quote: str | None) -> bytes:
@@ -174,39 +167,32 @@ def _first_record(file: InputFile, stream: BufferedStream, delimiter: str, quote
     raise file.broken(f"the header is longer than {HEADER_BYTES_MAX} bytes", row=0)
 
 
-class _Tail(io.RawIOBase):
-    """A stream that remembers the last bytes that were read of it."""
+class _Blocks(io.RawIOBase):
+    """What Arrow reads: whole records at a time, however large, since it takes no record that reaches over two of its blocks, and
+    loses the line feed of CR LF within a quoted field that does."""
 
-    _BYTES: Final = 256
-
-    def __init__(self, below: BinaryIO) -> None:
+    def __init__(self, stream: BufferedStream, rewritten: RewrittenCsv) -> None:
         super().__init__()
-        self._below = below
-        self.content = b""
+        self._stream, self._rewritten = stream, rewritten
+        self._first: bytes | None = None
+
+    def start(self) -> bool:
+        """Whether there is a record; raises RecordTooLongError."""
+        waiting = self._stream.read(len(self._stream.peek(1)))
+        self._first = waiting + self._rewritten.next_records() if waiting else b""
+        return bool(self._first)
 
     def readable(self) -> bool:
         return True
 
-    def readinto(self, target: Any) -> int:
-        chunk = self._below.read(len(target)) or b""
-        target[: len(chunk)] = chunk
-        self.content = (self.content + chunk[-self._BYTES :])[-self._BYTES :]
-        return len(chunk)
-
-
-def _refuse_open_quote(file: InputFile, last_value: bytes | None, tail: bytes, quote: str | None, row: int) -> None:
-    """The parser takes the end of the file for a missing closing quote: the rows after the opening one would be lost in a field.
-
-    In another column than the last this shows as a row with too few fields.
-    """
-    if quote is None or last_value is None or b"\n" not in last_value or tail.rstrip(b" \t\r\n").endswith(quote.encode()):
-        return
-    raise file.broken(f"a quote ({quote}) that is opened in the last column is never closed", row=row)
+    def read(self, size: int = -1) -> bytes:
+        block, self._first = self._first or self._rewritten.next_records(), None
+        return block
 
 
 def _open(
     file: InputFile,
-    stream: BufferedStream,
+    blocks: _Blocks,
     settings: CsvReaderConfig,
     marks: tuple[str, str | None],
     names: list[str],
@@ -214,13 +200,13 @@ def _open(
     numbering: _Numbering,
 ) -> pacsv.CSVStreamingReader | None:
     delimiter, quote = marks
-    # The file's last column, wanted or not: it shows whether a quote was left open.
-    included = list(dict.fromkeys([*(column.name for column in wanted), names[-1]]))
-    if not stream.peek(1):
-        return None
+    # Rows without any wanted column are still rows.
+    included = [column.name for column in wanted] or names[-1:]
     try:
+        if not blocks.start():
+            return None
         return pacsv.open_csv(
-            stream,
+            blocks,
             read_options=pacsv.ReadOptions(use_threads=False, block_size=BLOCK_BYTES, column_names=names),
             parse_options=pacsv.ParseOptions(
                 delimiter=delimiter,
@@ -269,7 +255,7 @@ def _converted(batch: pa.RecordBatch, wanted: list[ReaderColumn], settings: CsvR
         if column.name in settings.date_columns:
             values = _dates(text.array, settings.date_pattern).after(text)
         elif not column.single_value and settings.multi_value_delimiter is not None and settings.multi_value_delimiter_enabled:
-            values = Converted(pc.split_pattern(text.array, settings.multi_value_delimiter), text.bad)
+            values = Converted(_split(text.array, settings.multi_value_delimiter), text.bad)
         for one in values.bad:
             bad.setdefault(one.row, (column.name, one.cause))
         arrays.append(values.array)
@@ -294,6 +280,15 @@ def _text(array: pa.Array) -> Converted:
             raise ValueError("not UTF-8") from None
 
     return halving(array, lambda part: part.cast(pa.string()), one, pa.string())
+
+
+def _split(texts: pa.Array, delimiter: str) -> pa.Array:
+    """Lists of the parts; an empty part is no value, as an empty field is none."""
+    lists = pc.split_pattern(texts, delimiter)
+    items = lists.flatten()
+    if pc.any(pc.equal(items, "")).as_py():
+        return with_items(lists, pc.if_else(pc.equal(items, ""), pa.scalar(None, pa.string()), items))
+    return lists
 
 
 def _dates(text: pa.Array, pattern: DatePattern) -> Converted:
