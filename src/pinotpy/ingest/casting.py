@@ -19,7 +19,7 @@ from pinotpy.config.date_time import DateTimeFormat
 from pinotpy.data_types import DataType
 from pinotpy.decimals import encode_decimal
 from pinotpy.ingest import json_text
-from pinotpy.ingest.conversion import Converted, by_unique, halving, shortest_doubles
+from pinotpy.ingest.conversion import Converted, by_branch, by_unique, halving, shortest_doubles
 from pinotpy.ingest.json_writing import json_texts
 from pinotpy.ingest.time_values import from_millis, iso_texts, millis_from_temporal, timestamps_from_text
 
@@ -34,6 +34,8 @@ def cast_values(values: pa.Array, data_type: DataType, time_format: DateTimeForm
     source = values.type
     if pa.types.is_null(source):
         return Converted(pa.nulls(len(values), data_type.arrow))
+    if pa.types.is_union(source):
+        return by_branch(values, lambda branch: cast_values(branch, data_type, time_format), data_type.arrow)
     if pa.types.is_dictionary(source):
         if data_type is DataType.STRING and pa.types.is_string(source.value_type):
             return Converted(values)

@@ -12,10 +12,12 @@ from pinotpy.config.field_spec import FieldSpec
 from pinotpy.data_types import DataType
 from pinotpy.ingest.casting import cast_values
 from pinotpy.ingest.conversion import Bad, Converted
+from pinotpy.ingest.list_arrays import branches_of
 from pinotpy.ingest.lists import cast_lists
 from pinotpy.ingest.sanitizing import sanitize
 from pinotpy.ingest.time_values import VALID_TIME_MS, between_formats, to_millis
 from pinotpy.ingest.transforms import TransformPlan, TransformRows
+from pinotpy.ingest.unions import union_of
 
 
 class Columns:
@@ -104,6 +106,8 @@ def storage_type(spec: FieldSpec) -> pa.DataType:
 
 def _single_values(values: pa.Array, data_type: DataType) -> Converted:
     """Lists in a single-valued column: a list of one is its value, an empty one is null, a longer one is bad."""
+    if pa.types.is_union(values.type) and any(pa.types.is_list(values.type.field(n).type) for n in range(values.type.num_fields)):
+        return _without_lists(values, data_type)
     is_list = pa.types.is_list(values.type) or pa.types.is_large_list(values.type) or pa.types.is_fixed_size_list(values.type)
     if not is_list or data_type in (DataType.JSON, DataType.STRING, DataType.MAP):
         return Converted(values)
@@ -115,3 +119,15 @@ def _single_values(values: pa.Array, data_type: DataType) -> Converted:
     starts = np.cumsum(counts) - counts
     indices = pa.array(starts, pa.int64(), mask=counts == 0)
     return Converted(values.flatten().take(indices), bad)
+
+
+def _without_lists(union: pa.Array, data_type: DataType) -> Converted:
+    """The union with `_single_values` of the branches that are lists."""
+    bad: list[Bad] = []
+    branches = []
+    for mask, values in branches_of(union):
+        found = _single_values(values, data_type)
+        rows = np.flatnonzero(mask)
+        bad += [Bad(int(rows[one.row]), one.cause) for one in found.bad]
+        branches.append((mask, found.array))
+    return Converted(union_of(branches, len(union)), bad)

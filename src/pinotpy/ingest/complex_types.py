@@ -24,9 +24,9 @@ from pinotpy.data_types import DataType
 from pinotpy.errors import Fault, InvalidConfigError
 from pinotpy.ingest.casting import cast_values
 from pinotpy.ingest.json_writing import json_texts
-from pinotpy.ingest.list_arrays import with_items
+from pinotpy.ingest.list_arrays import branches_of, with_items
 from pinotpy.ingest.readers.spec import BATCH_ROWS, ReaderColumn
-from pinotpy.ingest.unions import branches_of, joined_union, without_union
+from pinotpy.ingest.unions import joined_union, without_union
 
 # Rows that one record may become, and about as many are made at once.
 ROWS_OF_ONE_MAX: Final = 1 << 20

@@ -14,6 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pinotpy.ingest.list_arrays import branches_of, joined
+
 
 class Bad(NamedTuple):
     """A value that did not convert: its row in the batch, and why."""
@@ -82,6 +84,18 @@ def by_unique(values: pa.Array, one: Callable[[Any], Any], out_type: pa.DataType
     ids = np.asarray(pc.fill_null(encoded.indices, -1))
     rows = np.flatnonzero(np.isin(ids, list(causes)))
     return Converted(array, [Bad(int(row), causes[int(ids[row])]) for row in rows])
+
+
+def by_branch(union: pa.Array, convert: Callable[[pa.Array], Converted], out_type: pa.DataType) -> Converted:
+    """Convert the values of each branch of a union as if there were no other."""
+    branches, bad = [], []
+    for mask, values in branches_of(union):
+        found = convert(values)
+        plain = found.array.dictionary_decode() if pa.types.is_dictionary(found.array.type) else found.array
+        branches.append((mask, plain))
+        rows = np.flatnonzero(mask)
+        bad += [Bad(int(rows[one.row]), one.cause) for one in found.bad]
+    return Converted(joined(branches, len(union)) if branches else pa.nulls(len(union), out_type), sorted(bad))
 
 
 def shortest_doubles(values: pa.Array) -> pa.Array:

@@ -1,13 +1,17 @@
-"""Arrow's lists and maps taken apart and put together."""
+"""Arrow's lists, maps and unions taken apart and put together."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+
+Branches = Sequence[tuple[NDArray[np.bool_], pa.Array]]
+"""(rows that have this branch, its values in their order), one a branch; the others' rows are null."""
 
 
 class MapEntries(NamedTuple):
@@ -36,3 +40,21 @@ def with_items(lists: pa.Array, items: pa.Array) -> pa.Array:
     """The lists with other items in place of theirs (those that `flatten` gives)."""
     lengths = np.asarray(pc.fill_null(pc.list_value_length(lists), 0)).astype(np.int64)
     return lists_of_lengths(lengths, items, lists.is_null() if lists.null_count else None)
+
+
+def branches_of(union: pa.Array) -> list[tuple[NDArray[np.bool_], pa.Array]]:
+    """What `union_of` was made of; also of a part of it."""
+    numbers, offsets = np.asarray(union.type_codes), union.offsets
+    masks = [numbers == number for number in range(1, union.type.num_fields)]
+    return [(mask, union.field(number).take(offsets.filter(pa.array(mask)))) for number, mask in enumerate(masks, start=1)]
+
+
+def joined(branches: Branches, num_rows: int) -> pa.Array:
+    """The values of branches of one type in their rows."""
+    values = pa.concat_arrays([array for _, array in branches])
+    places = np.full(num_rows, -1, np.int64)
+    begin = 0
+    for mask, array in branches:
+        places[mask] = np.arange(begin, begin + len(array))
+        begin += len(array)
+    return values.take(pa.array(places, mask=places < 0))

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from pinotpy.config.field_spec import FieldSpec
 from pinotpy.ingest.casting import cast_values
-from pinotpy.ingest.conversion import Bad, Converted
+from pinotpy.ingest.conversion import Bad, Converted, by_branch
 from pinotpy.ingest.sanitizing import sanitize
 
 
@@ -22,6 +22,8 @@ def cast_lists(values: pa.Array, spec: FieldSpec) -> Converted:
     item_type = spec.data_type.arrow
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
+    if pa.types.is_union(values.type):
+        return by_branch(values, lambda branch: cast_lists(branch, spec), pa.list_(item_type))
     if pa.types.is_null(values.type):
         return Converted(pa.nulls(num_rows, pa.list_(item_type)))
     if pa.types.is_list(values.type) or pa.types.is_large_list(values.type) or pa.types.is_fixed_size_list(values.type):
@@ -30,10 +32,10 @@ def cast_lists(values: pa.Array, spec: FieldSpec) -> Converted:
     else:
         items = values
         parents = np.arange(num_rows, dtype=np.int64)
-    if items.null_count:
-        valid = np.asarray(items.is_valid())
+    valid = np.asarray(items.type_codes) > 0 if pa.types.is_union(items.type) else np.asarray(items.is_valid())
+    if not valid.all():
         parents = parents[valid]
-        items = items.drop_null()
+        items = items.filter(pa.array(valid))
     cast = cast_values(items, spec.data_type, spec.date_time_format)
     clean = sanitize(cast.array, spec).after(cast)
     items = clean.array.dictionary_decode() if pa.types.is_dictionary(clean.array.type) else clean.array

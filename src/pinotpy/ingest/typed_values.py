@@ -15,6 +15,7 @@ from pinotpy.functions.scalar.spec import Operand
 from pinotpy.ingest import json_text
 from pinotpy.ingest.conversion import by_unique
 from pinotpy.ingest.time_values import millis_from_temporal
+from pinotpy.ingest.unions import without_union
 from pinotpy.pql.ast import Literal
 
 
@@ -50,6 +51,7 @@ def from_input(values: pa.Array) -> TypedValues:
     Whole numbers up to 32 bits are INT, up to 64 LONG, beyond BIG_DECIMAL; dates and times of day with a date TIMESTAMP; objects
     JSON text. CSV knows text only.
     """
+    values = without_union(values)
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
     if pa.types.is_list(values.type) or pa.types.is_large_list(values.type) or pa.types.is_fixed_size_list(values.type):

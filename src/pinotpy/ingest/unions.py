@@ -1,22 +1,20 @@
-"""Values of several types in one column (Avro unions) → one Arrow array."""
+"""Values of several types in one column (Avro unions) → one Arrow array.
+
+Columns of the schema take unions as they are and cast each value by itself (`casting`); all else has them joined.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType
 from pinotpy.ingest.casting import cast_values
-from pinotpy.ingest.list_arrays import with_items
+from pinotpy.ingest.list_arrays import Branches, branches_of, joined, with_items
 
 _BRANCHES_MAX: Final = 100
-
-Branches = Sequence[tuple[NDArray[np.bool_], pa.Array]]
-"""(rows that have this branch, its values in their order), one a branch; the others' rows are null."""
 
 
 def union_of(branches: Branches, num_rows: int) -> pa.Array:
@@ -31,13 +29,6 @@ def union_of(branches: Branches, num_rows: int) -> pa.Array:
         numbers[mask] = number
         offsets[mask] = np.arange(len(array), dtype=np.int32)
     return pa.UnionArray.from_dense(pa.array(numbers), pa.array(offsets), [pa.nulls(1), *arrays])
-
-
-def branches_of(union: pa.Array) -> list[tuple[NDArray[np.bool_], pa.Array]]:
-    """What `union_of` was made of; also of a part of it."""
-    numbers, offsets = np.asarray(union.type_codes), union.offsets
-    masks = [numbers == number for number in range(1, union.type.num_fields)]
-    return [(mask, union.field(number).take(offsets.filter(pa.array(mask)))) for number, mask in enumerate(masks, start=1)]
 
 
 def without_union(array: pa.Array) -> pa.Array:
@@ -57,13 +48,8 @@ def joined_union(branches: Branches, num_rows: int) -> pa.Array:
     filled = [(mask, array) for mask, array in branches if len(array)]
     if not filled:
         return pa.nulls(num_rows)
-    joined = pa.concat_arrays(_of_one_type([array for _, array in filled]))
-    places = np.full(num_rows, -1, np.int64)
-    begin = 0
-    for mask, array in filled:
-        places[mask] = np.arange(begin, begin + len(array))
-        begin += len(array)
-    return joined.take(pa.array(places, mask=places < 0))
+    arrays = _of_one_type([array for _, array in filled])
+    return joined([(mask, array) for (mask, _), array in zip(filled, arrays, strict=True)], num_rows)
 
 
 def _of_one_type(arrays: list[pa.Array]) -> list[pa.Array]:

@@ -136,7 +136,10 @@ class Assembler:
     def _lazy(self, node: Node) -> pa.Array:
         words = self._words[node.slot]
         spans = zip(words[0::2].tolist(), words[1::2].tolist(), strict=True)
-        return pa.array([json_of_value(node.of, self._data[start : start + length].tobytes()) for start, length in spans], pa.string())
+        try:
+            return pa.array([json_of_value(node.of, self._data[start : start + length].tobytes()) for start, length in spans], pa.string())
+        except ValueError as error:
+            raise DamagedAvroError(str(error)) from error
 
 
 def _spread(array: pa.Array, is_there: NDArray[np.bool_]) -> pa.Array:

@@ -7,11 +7,11 @@ arrive as Arrow's dates, times, timestamps and decimals; uuids and durations as 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, Final, cast
 
 import numpy as np
-import orjson
 import pyarrow as pa
 from numpy.typing import NDArray
 
@@ -161,12 +161,12 @@ class _Decoder:
 
 def _for_column(array: pa.Array, column: ReaderColumn, part: str, *, is_lazy: bool) -> pa.Array:
     if is_lazy:
-        return nested_array([orjson.loads(text) for text in array.to_pylist()]) if column.nested else array
+        return nested_array([json.loads(text) for text in array.to_pylist()]) if column.nested else array
     if part:
         return without_union(part_of_map(array, keys=part == KEYS))
     if column.nested:
         return array
-    array = without_union(array)
+    # Unions go on: each value is cast by itself.
     nested = pa.types.is_struct(array.type) or pa.types.is_map(array.type)
     if column.data_type in (DataType.JSON, DataType.MAP):
         nested = nested or pa.types.is_list(array.type)

@@ -5,19 +5,31 @@ Times are the numbers of the file.
 
 from __future__ import annotations
 
+import json
 import struct
-from decimal import Decimal
-from typing import Any
+from decimal import Context, Decimal
+from typing import Any, Final
 
 import numpy as np
 
 from pinotpy.ingest import json_text
 from pinotpy.ingest.readers.avro_schema import AvroType
 
+_DECIMAL_BYTES_MAX: Final = 32
+_ALL_DIGITS: Final = Context(prec=1000)
+
 
 def json_of_value(of: AvroType, content: bytes) -> str:
-    """The JSON text of one value, whose bytes were checked already."""
-    return json_text.dumps(_Reader(content).value(of))
+    """The JSON text of one value, whose bytes were checked already; with NaN or infinity a text that JSON columns refuse.
+
+    Raises:
+        ValueError: a decimal of more than 32 bytes.
+    """
+    value = _Reader(content).value(of)
+    try:
+        return json_text.dumps(value)
+    except ValueError:
+        return json.dumps(value, ensure_ascii=False, default=lambda other: other.hex() if isinstance(other, bytes) else str(other))
 
 
 class _Reader:
@@ -62,7 +74,10 @@ class _Reader:
     def _scaled(self, of: AvroType, content: bytes) -> Any:
         if of.logical != "decimal":
             return content
-        return Decimal(int.from_bytes(content, "big", signed=True)).scaleb(-of.scale)
+        if len(content) > _DECIMAL_BYTES_MAX:
+            raise ValueError(f"a decimal of {len(content)} bytes, expected at most {of.precision} digits")
+        # By default a scaled decimal is rounded to 28 digits.
+        return Decimal(int.from_bytes(content, "big", signed=True)).scaleb(-of.scale, _ALL_DIGITS)
 
     def _take(self, size: int) -> bytes:
         self._at += size
