@@ -27,11 +27,13 @@ def compile_all() -> Path:
     folder = cache.prepare()  # before numba is imported
     if not _marker(folder).exists():
         _import_all(len(os.sched_getaffinity(0)))
+    from pinotpy.ingest.warm import warm_reader_kernels
     from pinotpy.query.execute import warm
     from pinotpy.segment.warm import warm_segment_kernels
 
     warm()
     warm_segment_kernels()
+    warm_reader_kernels()
     cache.drop_old(folder)
     _marker(folder).touch()
     return folder
