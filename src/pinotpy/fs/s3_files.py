@@ -117,6 +117,8 @@ class S3Files(FoundByStat):
         with self._translated(uri):
             # S3 lists by the bytes of UTF-8, which is the order of code points.
             for page in pages:
+                if "Name" not in page and "KeyCount" not in page:
+                    raise _foreign(uri)  # an empty answer would be an empty bucket, else
                 for found in page.get("Contents", ()):
                     if not found["Key"].endswith("/"):  # markers of folders, which other tools leave
                         is_empty = False
@@ -193,7 +195,10 @@ class S3Files(FoundByStat):
         if not key or key.endswith("/"):
             raise NotFoundError(f"'{masked(uri)}' is no file", uri=masked(uri))
         with self._translated(uri):
-            return self._client.head_object(Bucket=self._bucket, Key=key)
+            head = self._client.head_object(Bucket=self._bucket, Key=key)
+        if not {"ContentLength", "ETag", "LastModified"} <= set(head):
+            raise _foreign(uri)
+        return head
 
     def _get(self, uri: str, etag: str, **more: str) -> Any:
         # Of this version only: pieces of two are no file.
@@ -218,6 +223,9 @@ class S3Files(FoundByStat):
             raise
         except ClientError as error:
             raise self._refusal(uri, error) from None
+        except RecursionError:
+            # The library takes every redirect for one to another region, also of what knows none.
+            raise DataError(f"'{masked(uri)}': the endpoint of S3 redirects, which is no part of its protocol: name the address that it leads to") from None
         except (NoCredentialsError, PartialCredentialsError) as error:
             raise DataError(f"'{masked(uri)}': no credentials for S3: {self._shown(error)}", uri=masked(uri)) from None
         except ParamValidationError as error:
@@ -247,6 +255,10 @@ class S3Files(FoundByStat):
         for secret in self._secrets:
             text = text.replace(secret, "*****")
         return re.sub(r"\s+", " ", text)[:400]
+
+
+def _foreign(uri: str) -> RemoteError:
+    return RemoteError(f"'{masked(uri)}' was answered by something that does not speak S3's protocol: check the endpoint", uri=masked(uri))
 
 
 def _ms(moment: Any) -> int:

@@ -62,7 +62,7 @@ class WebHdfsFiles(FoundByStat):
             root = self._status(uri)
         except NotFoundError:
             return iter(())
-        if root["type"] == "FILE":
+        if root.get("type") == "FILE":
             return iter([_entry(uri, root)])
         found: list[FileEntry] = []
         folders = [uri.rstrip("/")]
@@ -82,7 +82,7 @@ class WebHdfsFiles(FoundByStat):
 
     def stat(self, uri: str) -> FileEntry:
         status = self._status(uri)
-        if status["type"] != "FILE":
+        if status.get("type") != "FILE":
             raise NotFoundError(f"'{masked(uri)}' is no file", uri=masked(uri))
         return _entry(uri, status)
 
@@ -186,7 +186,10 @@ def _check(uri: str, response: httpx.Response) -> None:
 
 
 def _entry(uri: str, status: Mapping[str, Any]) -> FileEntry:
-    return FileEntry(uri, int(status["length"]), int(status["modificationTime"]))
+    try:
+        return FileEntry(uri, int(status["length"]), int(status["modificationTime"]))
+    except (KeyError, TypeError, ValueError):
+        raise RemoteError(f"'{masked(uri)}': the answer of WebHDFS has no length or time of the file", uri=masked(uri)) from None
 
 
 @contextmanager

@@ -17,8 +17,10 @@ from pinotpy.clock import SystemClock
 from pinotpy.errors import DataError, NotFoundError, PinotError, RemoteError, UserError
 from pinotpy.fs.allowed_uris import AllowedUris
 from pinotpy.fs.fetchers import SegmentFetchers, settings_of
+from pinotpy.fs.file_system import FileSystem
 from pinotpy.fs.file_systems import file_system_for
 from pinotpy.fs.guarded_http import GuardedHttpFiles
+from pinotpy.fs.settings import FileSystemSettings
 
 MIB = 1 << 20
 OLD, NEW = b"A" * (20 * MIB), b"B" * (20 * MIB)
@@ -191,3 +193,46 @@ def test_credentials_go_by_no_weaker_protocol() -> None:
     with pytest.raises(NotFoundError):
         files.open("https://127.0.0.1:4430/a")
     assert seen == [("https", "Bearer of-the-operator"), ("http", None)]
+
+
+def s3_at(server: RawServer) -> FileSystem:
+    configs = {"endpoint": server.url, "accessKey": "AKID", "secretKey": "hunter2", "requestTimeoutMs": "2000"}
+    return file_system_for("s3://bucket/", FileSystemSettings.from_specs([{"scheme": "s3", "configs": configs}]))
+
+
+@pytest.mark.parametrize("call", ["stat", "open", "fetch", "delete", "list", "put"])
+@pytest.mark.parametrize("wrong", [answer(200, content_length=0), answer(200, b"<html>", content_length=6)], ids=["nothing", "a page"])
+def test_an_endpoint_that_is_no_s3_is_no_empty_bucket(server: RawServer, tmp_path: Path, call: str, wrong: bytes) -> None:
+    server.answer = lambda head: wrong
+    files, uri = s3_at(server), "s3://bucket/a"
+    (tmp_path / "source").write_bytes(b"x")
+    calls: dict[str, Callable[[], object]] = {
+        "stat": lambda: files.stat(uri),
+        "open": lambda: files.open(uri),
+        "fetch": lambda: files.fetch(uri, tmp_path / "target"),
+        "delete": lambda: files.delete(uri),
+        "list": lambda: list(files.list("s3://bucket/")),
+        "put": lambda: files.put(uri, tmp_path / "source"),
+    }
+    with pytest.raises(RemoteError):
+        calls[call]()
+    assert not (tmp_path / "target").exists()
+
+
+def test_an_endpoint_of_s3_that_redirects_is_told(server: RawServer) -> None:
+    """As load balancers do from http to https; the library asked itself for the region of the bucket until the stack was full."""
+    server.answer = lambda head: answer(301, content_length=0, location="https://127.0.0.1:1/")
+    for call in (lambda: s3_at(server).stat("s3://bucket/a"), lambda: list(s3_at(server).list("s3://bucket/"))):
+        with pytest.raises(DataError, match="redirects"):
+            call()
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"FileStatus": 5}', '{"FileStatus": {"type": "FILE"}}', '{"FileStatus": {"type": "FILE", "length": "x"}}'])
+@pytest.mark.parametrize("call", ["stat", "open", "list"])
+def test_an_answer_of_webhdfs_that_is_none_is_told(server: RawServer, text: str, call: str) -> None:
+    server.answer = lambda head: answer(200, text.encode(), content_length=len(text))
+    uri = server.url.replace("http:", "webhdfs:") + "/a"
+    files = file_system_for(uri)
+    calls: dict[str, Callable[[], object]] = {"stat": lambda: files.stat(uri), "open": lambda: files.open(uri), "list": lambda: list(files.list(uri))}
+    with pytest.raises(RemoteError, match="answer of WebHDFS"):
+        calls[call]()
