@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from pinotpy.errors import UserError
+from pinotpy.errors import AlreadyExistsError, UserError
+from pinotpy.fs.uris import masked
 from pinotpy.ingest.jobs.build import build_unit, dealt_folder
 from pinotpy.ingest.jobs.context import JobContext, open_context
 from pinotpy.ingest.jobs.dealt_rows import dealt_counts
@@ -181,9 +182,14 @@ def equal_names(reports: Sequence[UnitReport]) -> str | None:
     """A fault if two segments have one name: pushed, the second would take the place of the first."""
     names = Counter(segment.segment_name for report in reports for segment in report.segments)
     twice = [name for name, count in names.items() if count > 1]
+    of = [segment.uri for report in reports for segment in report.segments if twice and segment.segment_name == twice[0]]
+    if not twice:
+        # In one folder the second found the first there: to the one that wrote it, it was what somebody else had left.
+        refused = [report.error or "" for report in reports if report.code == AlreadyExistsError.code]
+        met = [segment for report in reports for segment in report.segments if any(error.startswith(f"'{masked(segment.uri)}'") for error in refused)]
+        twice, of = [segment.segment_name for segment in met], [segment.uri for segment in met]
     if not twice:
         return None
-    of = [segment.uri for report in reports for segment in report.segments if segment.segment_name == twice[0]]
     return (
         f"{len(twice)} segment names were given more than once, first '{twice[0]}' to {', '.join(of[:4])}: one would replace the other. "
         "Number them by use.global.directory.sequence.id true and exclude.sequence.id false, or take another segmentNameGeneratorSpec.type"

@@ -210,3 +210,12 @@ def test_no_more_processes_than_the_machine_can_hold(tmp_path: Path, monkeypatch
     monkeypatch.setattr("pinotpy.ingest.jobs.workers._Pool.run", lambda _, parallelism: asked.append(parallelism) or iter(()))
     run_job(job(tmp_path, segmentCreationJobParallelism=1_000))
     assert asked == [8]
+
+
+@pytest.mark.parametrize("parallelism", [1, 2])
+def test_two_segments_of_one_name_in_one_folder_are_told_as_such(tmp_path: Path, parallelism: int) -> None:
+    for city in ("Bern", "Ulm"):
+        write_csv(tmp_path / "in" / f"{city}.csv", GOOD.replace("Bern", city))
+    same = {"segmentNameGeneratorSpec": {"configs": {"exclude.sequence.id": "true"}}, "segmentCreationJobParallelism": parallelism}
+    report = run_job(job(tmp_path, **same))
+    assert report.error is not None and "given more than once" in report.error and "overwriteOutput" not in report.error
