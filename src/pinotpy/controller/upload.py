@@ -53,6 +53,7 @@ class Arrival:
         size_bytes: of the whole archive, wherever it lies.
         is_whole: false for a metadata push.
         crypter: what the bytes that stay elsewhere are encrypted with, "" if nothing.
+        announced: the metadata that came beside the address of a segment that is copied; it must be that one.
     """
 
     archive: Path
@@ -60,6 +61,7 @@ class Arrival:
     stays_at: str | None = None
     is_whole: bool = True
     crypter: str = ""
+    announced: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +99,8 @@ def accept_upload(
         OutOfCapacityError: the deep store cannot take it.
     """
     metadata = _read(arrival.archive, scratch, controller) if arrival.is_whole else _read_metadata(arrival.archive)
+    if arrival.announced is not None:
+        _check_announced(_read_metadata(arrival.announced), metadata)
     table = target_table(request, metadata.table_name)
     may_write(table)
     config, schema = _table_of(controller, table)
@@ -106,6 +110,15 @@ def accept_upload(
         sealed = _sealed(controller, arrival.archive, config, metadata.segment_name)
         arrival = replace(arrival, archive=sealed, size_bytes=sealed.stat().st_size, crypter=config.segments.crypter_class_name or "")
     return _store_and_register(controller, arrival, metadata, table, config, request, register)
+
+
+def _check_announced(announced: SegmentMetadata, found: SegmentMetadata) -> None:
+    if (announced.segment_name, announced.crc) != (found.segment_name, found.crc):
+        raise UserError(
+            f"expected segment '{announced.segment_name}' with CRC {announced.crc} at DOWNLOAD_URI, as the metadata say, "
+            f"found '{found.segment_name}' with CRC {found.crc}",
+            segment=announced.segment_name,
+        )
 
 
 def _sealed(controller: Controller, archive: Path, config: TableConfig, segment: str) -> Path:

@@ -294,6 +294,18 @@ def test_forms_that_contradict_themselves(harness: Harness, segment: Builder, fi
     assert long_body.status_code == 413
 
 
+def test_a_copy_must_be_the_segment_that_was_announced(harness: Harness, segment: Builder, files: Path) -> None:
+    first, second = segment("parts_0"), segment("parts_1")
+    answer = by_metadata(harness, first, placed(second, files), COPY_SEGMENT_TO_DEEP_STORE="true")
+    assert answer.status_code == 400 and "expected segment 'parts_0'" in answer.json()["error"] and "found 'parts_1'" in answer.json()["error"]
+    other = segment("parts_0", amounts=(9,))
+    assert "with CRC" in by_metadata(harness, first, placed(other, files), COPY_SEGMENT_TO_DEEP_STORE="true").json()["error"]
+    junk = by_metadata(harness, first, placed(first, files), part=b"junk", COPY_SEGMENT_TO_DEEP_STORE="true")
+    assert junk.status_code == 400 and "no segment's metadata" in junk.json()["error"]
+    assert stored(harness) == [] and harness.http.get("/segments/parts").json() == [{"OFFLINE": []}]
+    assert by_metadata(harness, first, placed(first, files), COPY_SEGMENT_TO_DEEP_STORE="true").status_code == 200
+
+
 def test_a_full_disk_is_not_the_fault_of_who_named_the_address(harness: Harness, segment: Builder, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     uri = placed(segment(), files)
 

@@ -281,7 +281,8 @@ def _arrival(controller: Controller, delivery: Delivery, body: Path | None, fold
             # The client named it: its fault, not ours, that it is too long or may not be read.
             raise UserError(f"the segment cannot be fetched: {error.message}") from error
     assert archive is not None
-    arrival = Arrival(archive, archive.stat().st_size, stays_at=None if delivery.is_moved else delivery.uri, crypter=delivery.crypter)
+    announced = body if delivery.upload_type == "METADATA" else None
+    arrival = Arrival(archive, archive.stat().st_size, stays_at=None if delivery.is_moved else delivery.uri, crypter=delivery.crypter, announced=announced)
     if not delivery.crypter:
         return arrival
     plain = folder / "decrypted.tar.gz"
