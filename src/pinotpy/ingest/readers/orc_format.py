@@ -33,7 +33,7 @@ def read(file: InputFile, columns: Sequence[ReaderColumn], config: Mapping[str, 
                 # Without any wanted column the rows still count: Arrow needs a column to tell how many there are.
                 rows = content.read_stripe(stripe, columns=wanted or names[:1])
             except DAMAGE as error:
-                raise file.broken(f"damaged from about here on: {cause_of(error)}", row=row) from error
+                raise file.broken(_cause(error), row=row) from error
             chosen = rows.select(wanted)
             for start in range(0, rows.num_rows, BATCH_ROWS):
                 part = chosen.slice(start, BATCH_ROWS)
@@ -43,3 +43,10 @@ def read(file: InputFile, columns: Sequence[ReaderColumn], config: Mapping[str, 
             progress(max(1, file.size_bytes * (stripe + 1) // num_stripes), file.size_bytes)
         if row - 1 != num_rows:
             raise file.broken(f"{row - 1} rows in its stripes, its footer says {num_rows}", row=row)
+
+
+def _cause(error: BaseException) -> str:
+    cause = cause_of(error)
+    if "nanosecond resolution" in cause:
+        return f"from about here on times outside of the years 1678 to 2261, which cannot be read from ORC: write them as bigint or string ({cause})"
+    return f"damaged from about here on: {cause}"
