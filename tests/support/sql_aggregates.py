@@ -7,6 +7,7 @@ from dataclasses import replace
 from random_expressions import compared
 from sql_conditions import SqlConditions
 from sql_expressions import Sql, SqlExpressions, made
+from sql_rarer_aggregates import SqlRarerAggregates
 
 # Of no row: what plain mode shows.
 _AGGREGATES = {
@@ -20,11 +21,23 @@ _NUMBERS = ("INT", "LONG", "FLOAT", "DOUBLE")
 _COMPARISONS = (">", "<", ">=", "<=", "=", "<>")
 
 
+def _numbers(calls: list[Sql]) -> list[Sql]:
+    return [call for call in calls if call.single and not call.rough and call.type in ("INT", "LONG", "DOUBLE")] or [
+        Sql("COUNT(*)", "count(*)", "count(*)", "LONG")
+    ]
+
+
+def _where(call: str, further: str = "", alone: str = "") -> str:
+    """The call with a condition where it has room for one: `@and` in a FILTER that is there, else `@`."""
+    return call.replace("@and", further).replace("@", alone)
+
+
 class SqlAggregates:
     """Aggregations over the values of `maker`, in one null mode."""
 
     def __init__(self, maker: SqlExpressions, conditions: SqlConditions, *, null_handling: bool) -> None:
         self.maker, self.conditions, self.rng, self.seen, self.null_handling = maker, conditions, maker.rng, maker.seen, null_handling
+        self.rarer = SqlRarerAggregates(maker, null_handling=null_handling)
 
     def aggregation(self) -> Sql:
         """One call, perhaps with FILTER."""
@@ -43,6 +56,10 @@ class SqlAggregates:
             return self._percentile()
         elif roll < 0.66:
             found = self._of_lists()
+        elif roll < 0.84:
+            name, found = self.rarer.any()
+            self.seen[f"aggregation {name}"] += 1
+            return self._filtered(found)
         else:
             found = self._number(self.rng.choice(["SUM", "SUM", "AVG", "MIN", "MAX", "MINMAXRANGE"]))
         self.seen[f"aggregation {found.ours.partition('(')[0]}{' DISTINCT' if 'DISTINCT ' in found.ours[:16] else ''}"] += 1
@@ -76,18 +93,19 @@ class SqlAggregates:
         if self.rng.random() < 0.2:
             self.seen["FILTER"] += 1
             condition = self.conditions.condition(1, searching=True)
-            return Sql(
-                f"{call.ours} FILTER (WHERE {condition.ours})",
-                call.plain.replace("@", f"FILTER (WHERE {condition.plain})"),
-                call.nulls.replace("@", f"FILTER (WHERE {condition.nulls})"),
-                call.type,
+            return replace(
+                call,
+                ours=f"{call.ours} FILTER (WHERE {condition.ours})",
+                plain=_where(call.plain, f"AND ({condition.plain})", f"FILTER (WHERE {condition.plain})"),
+                nulls=_where(call.nulls, f"AND ({condition.nulls})", f"FILTER (WHERE {condition.nulls})"),
             )
-        return replace(call, plain=call.plain.replace("@", ""), nulls=call.nulls.replace("@", ""))
+        return replace(call, plain=_where(call.plain), nulls=_where(call.nulls))
 
     # --- what is computed from them --------------------------------------------------------------------------------------
 
     def computed(self, calls: list[Sql]) -> Sql:
-        """Arithmetic, a condition, CASE or COALESCE over aggregations."""
+        """Arithmetic, a condition, CASE or COALESCE over aggregations that are numbers."""
+        calls = _numbers(calls)
         first, second = self.rng.choice(calls), self.rng.choice(calls)
         match self.rng.choice(["+", "-", "*", "/", "compare", "case", "coalesce"]):
             case "compare":
@@ -108,6 +126,7 @@ class SqlAggregates:
 
     def condition(self, calls: list[Sql], depth: int) -> Sql:
         """A condition on groups."""
+        calls = _numbers(calls)
         if depth > 0 and self.rng.random() < 0.6:
             if self.rng.random() < 0.25:
                 return made("BOOLEAN", "NOT ({0})", "(NOT ({0}))", self.condition(calls, depth - 1))

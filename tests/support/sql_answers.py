@@ -27,7 +27,7 @@ def check_sql(question: SqlQuestion, answer: dict[str, Any], connection: duckdb.
     assert schema["columnDataTypes"] == wanted, f"types {schema['columnDataTypes']}, expected {wanted}"
     got = [_row(question.items, row) for row in answer["resultTable"]["rows"]]
     keys = [order.key for order in question.order]
-    rows = [(_row(question.items, row[:width]), _row(keys, row[width:])) for row in connection.execute(question.duck).fetchall()]
+    rows = [(_row(question.items, row[:width]), _row(keys, row[width:])) for row in _asked(connection, question.duck)]
     stop = min(question.offset + question.limit, len(rows))
     assert len(got) == max(0, stop - question.offset), f"{len(got)} rows of {len(rows)}"
     for position in reversed(range(len(keys))):
@@ -45,6 +45,20 @@ def check_sql(question: SqlQuestion, answer: dict[str, Any], connection: duckdb.
             assert not surplus, f"rows that are not there: {list(surplus)[:3]}, of {[row for row, _ in rows[start:end]][:5]}"
         start = end
     return len(got)
+
+
+def _asked(connection: duckdb.DuckDBPyConnection, text: str) -> list[Any]:
+    """DuckDB's rows; without its optimizer where that breaks on what it made of a condition itself."""
+    try:
+        return connection.execute(text).fetchall()
+    except duckdb.InvalidInputException as error:
+        if "BindBuiltinScalarFunction" not in str(error):
+            raise
+    connection.execute("PRAGMA disable_optimizer")
+    try:
+        return connection.execute(text).fetchall()
+    finally:
+        connection.execute("PRAGMA enable_optimizer")
 
 
 def _rank(value: Any, order: Order) -> tuple[int, Any]:
@@ -72,6 +86,6 @@ def _comparable(item: Sql, value: Any) -> Any:
         is_number = (isinstance(value, int | float) and not isinstance(value, bool)) or value in _NOT_FINITE
         return float(value) if is_number else value
     found = our_value(item, value)
-    if isinstance(found, float) and _EXACT_BELOW < abs(found) < math.inf:
+    if isinstance(found, float) and (item.rough or abs(found) > _EXACT_BELOW) and math.isfinite(found):
         return float(f"{found:.9e}")
     return NAN if isinstance(found, float) and math.isnan(found) else found

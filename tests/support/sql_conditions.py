@@ -24,6 +24,7 @@ class SqlConditions:
         self._leaves: list[Callable[[], Sql]] = [
             *[self._literal] * 4, *[self._in] * 2, self._between, self._columns, self._columns, self._like, self._regexp, self._null, self._null, self._truth,
             self._distinct_from, self._distinct_from, self._boolean, self._constant, self._number, self._number, self._expression,
+            self._number_of_some, self._text_of_some,
         ]  # fmt: skip
         # These are searches of columns, and no values.
         self._searches = [self._multi_value, self._multi_value, self._json, self._text]
@@ -80,6 +81,28 @@ class SqlConditions:
         self.seen["expression beside literal"] += 1
         constant = self.maker.constant("INT" if subject.type in ("INT", "LONG") else "DOUBLE")
         return made("BOOLEAN", f"{{0}} {operator} {{1}}", f"(({{0}}) {operator} {{1}})", subject, constant)
+
+    def _number_of_some(self) -> Sql:
+        """An expression beside a list or a range of numbers."""
+        subject = self.maker.number(1)
+        constants = [self.maker.constant("INT" if subject.type in ("INT", "LONG") else self.rng.choice(["INT", "DOUBLE"])) for _ in range(3)]
+        if self.rng.random() < 0.5:
+            word = self.rng.choice(["BETWEEN", "NOT BETWEEN"])
+            self.seen[f"{word} of an expression"] += 1
+            return made("BOOLEAN", f"{{0}} {word} {{1}} AND {{2}}", f"(({{0}}) {word} {{1}} AND {{2}})", subject, *constants[:2])
+        word = self.rng.choice(["IN", "NOT IN"])
+        self.seen[f"{word} of an expression"] += 1
+        return self._of_some(word, subject, constants)
+
+    def _text_of_some(self) -> Sql:
+        word, subject = self.rng.choice(["IN", "NOT IN"]), self.maker.text(1)
+        self.seen[f"{word} of an expression"] += 1
+        constants = [self.maker.constant("STRING") for _ in range(2)]
+        return self._of_some(word, subject, constants)
+
+    def _of_some(self, word: str, subject: Sql, constants: list[Sql]) -> Sql:
+        places = ", ".join(f"{{{n + 1}}}" for n in range(len(constants)))
+        return made("BOOLEAN", f"{{0}} {word} ({places})", f"(({{0}}) {word} ({places}))", subject, *constants)
 
     def _like(self) -> Sql:
         subject, word = self.maker.text(self.rng.choice([0, 0, 1])), self.rng.choice(["LIKE", "NOT LIKE"])

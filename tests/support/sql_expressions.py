@@ -25,7 +25,7 @@ ZEROS = {
 
 @dataclass(frozen=True, slots=True)
 class Sql:
-    """A value. `bounded`: a number whose sums are exact; `constant`: no column in it."""
+    """A value. `bounded`: a number whose sums are exact; `constant`: no column in it; `rough`: a number that DuckDB rounds otherwise."""
 
     ours: str
     plain: str
@@ -34,6 +34,7 @@ class Sql:
     single: bool = True
     bounded: bool = False
     constant: bool = False
+    rough: bool = False
 
     def duck(self, *, null_handling: bool) -> str:
         """DuckDB's text in this mode; 0.0 and -0.0 are one key."""

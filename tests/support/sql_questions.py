@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field
 
-from random_tables import RandomTable
+from random_tables import RandomColumn, RandomTable
 from sql_aggregates import SqlAggregates
 from sql_conditions import SqlConditions
 from sql_expressions import Sql, SqlExpressions
@@ -81,9 +81,16 @@ class SqlQuestions:
     def _distinct(self) -> SqlQuestion:
         self.seen["DISTINCT"] += 1
         items = list({item.ours: item for item in (self.maker.value(1) for _ in range(self.rng.randint(1, 3)))}.values())
+        source = f"t{self._duck_where()}"
+        lists = self._lists()
+        if lists and self.rng.random() < 0.15:
+            self.seen["DISTINCT multi-value"] += 1
+            source, exploded = self._exploded(lists)
+            items = [*(item for item in items if not any(key.ours in item.ours for key in exploded)), *exploded]
+            self.rng.shuffle(items)
         chosen = [n for n, item in enumerate(items) if not item.constant and self.rng.random() < 0.5]
         order = [self._order(items[n], str(n + 1) if self.rng.random() < 0.4 else items[n].ours) for n in chosen]
-        return self._finished("SELECT DISTINCT ", items, [""] * len(items), order, "t", self._duck_where(), unique=True)
+        return self._finished("SELECT DISTINCT ", items, [""] * len(items), order, source, "", unique=True)
 
     def _aggregation(self) -> SqlQuestion:
         calls = [self.aggregates.aggregation() for _ in range(self.rng.randint(1, 4))]
@@ -96,16 +103,14 @@ class SqlQuestions:
         keys = list({k.ours: k for k in (self.maker.value(1) for _ in range(rng.choice([1, 1, 2, 3]))) if not k.constant}.values())
         keys = keys or [self.maker.column()]
         source = "t" + self._duck_where()
-        lists = self.maker.columns(lambda c: not c.single_value and (not self.null_handling or not c.null_share))
-        exploded = rng.choice(lists) if lists and rng.random() < 0.1 else None
-        if exploded is not None:
+        lists, exploded = self._lists(), list[Sql]()
+        if lists and rng.random() < 0.12:
             self.seen["GROUP BY multi-value"] += 1
-            key = self.maker.of_column(exploded)
-            keys = [*(k for k in keys if exploded.name not in k.ours), Sql(key.ours, key.plain, key.nulls, key.type)]
-            source = f"(SELECT * REPLACE (unnest({key.plain}) AS {key.plain}, unnest({key.nulls}) AS {key.nulls}) FROM t{self._duck_where()})"
-        calls = [self.aggregates.aggregation() for _ in range(rng.randint(0 if exploded is None else 1, 3))]
-        if exploded is not None:
-            calls = [c for c in calls if exploded.name not in c.ours] or [Sql("COUNT(*)", "count(*)", "count(*)", "LONG")]
+            source, exploded = self._exploded(lists)
+            keys = [*(k for k in keys if not any(e.ours in k.ours for e in exploded)), *exploded]
+        calls = [self.aggregates.aggregation() for _ in range(rng.randint(1 if exploded else 0, 3))]
+        if exploded:
+            calls = [c for c in calls if not any(e.ours in c.ours for e in exploded)] or [Sql("COUNT(*)", "count(*)", "count(*)", "LONG")]
         shown = [k for k in keys if rng.random() < 0.85] or [keys[0]]
         items = [*shown, *calls]
         if calls and rng.random() < 0.3:
@@ -116,7 +121,7 @@ class SqlQuestions:
         for key in keys:
             place = next((n for n, item in enumerate(items) if item is key), None)
             by.append(key.ours if place is None else self._reference(key, place, names[place], "GROUP BY"))
-        order = [self._order(item, self._reference(item, n, names[n])) for n, item in enumerate(items) if rng.random() < 0.4]
+        order = [self._order(item, self._reference(item, n, names[n])) for n, item in enumerate(items) if item.single and not item.rough and rng.random() < 0.4]
         if calls and rng.random() < 0.2:
             self.seen["ORDER BY what is not selected"] += 1
             order.append(self._order(self.aggregates.computed(calls) if rng.random() < 0.5 else rng.choice(keys)))
@@ -124,6 +129,19 @@ class SqlQuestions:
         return self._finished("SELECT ", items, names, order, source, "", having=having, group_by=(keys, by))
 
     # --- parts -----------------------------------------------------------------------------------------------------------
+
+    def _lists(self) -> list[RandomColumn]:
+        """Multi-value columns that can be keys: what stands for a null list there is not what DuckDB's unnest makes of one."""
+        return self.maker.columns(lambda c: not c.single_value and (not self.null_handling or not c.null_share))
+
+    def _exploded(self, lists: list[RandomColumn]) -> tuple[str, list[Sql]]:
+        """The rows of the filter, one for each value (of two columns: for each pair of theirs), and the values as keys."""
+        source, keys = f"t{self._duck_where()}", list[Sql]()
+        for column in self.rng.sample(lists, min(len(lists), self.rng.choice([1, 1, 2]))):
+            key = self.maker.of_column(column)
+            keys.append(Sql(key.ours, key.plain, key.nulls, key.type))
+            source = f"(SELECT * REPLACE (unnest({key.plain}) AS {key.plain}, unnest({key.nulls}) AS {key.nulls}) FROM {source})"
+        return source, keys
 
     def _shown(self) -> Sql:
         roll = self.rng.random()

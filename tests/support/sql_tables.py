@@ -25,7 +25,7 @@ BOUNDED = ("INT", "LONG", "DOUBLE")
 
 
 def sql_table(rng: random.Random) -> RandomTable:
-    """All types, 1 to 300 rows, at most 6 segments; which columns have nulls is drawn."""
+    """All types, up to 300 rows, at most 6 segments; which columns have nulls is drawn."""
     columns = [_column(rng, n, kind, single=True) for n, kind in enumerate(SINGLE)]
     columns += [_column(rng, len(columns) + n, kind, single=False) for n, kind in enumerate(MULTI)]
     for kind in BOUNDED:
@@ -36,13 +36,14 @@ def sql_table(rng: random.Random) -> RandomTable:
     columns.append(RandomColumn(f"c{len(columns)}_json", "JSON", True, False, documents, rng.choice([0, 0.3])))
     bodies = [" ".join(rng.choice(WORDS) for _ in range(rng.randint(1, 5))) for _ in range(10)]
     columns.append(RandomColumn(f"c{len(columns)}_body", "STRING", True, False, bodies, rng.choice([0, 0.3])))
-    num_rows = rng.choice([1, 7, 40, rng.randint(2, 300), rng.randint(2, 300)])
+    num_rows = 0 if rng.random() < 0.04 else rng.choice([1, 7, 40, rng.randint(2, 300), rng.randint(2, 300)])
     cells = {c.name: [random_cell(rng, c) for _ in range(num_rows)] for c in columns}
     if rng.random() < 0.4:
         by = rng.choice([c for c in columns if c.single_value and c.type in ("INT", "LONG", "STRING")])
         order = sorted(range(num_rows), key=lambda i: sort_value(by.default if cells[by.name][i] is None else cells[by.name][i]))
         cells = {name: [values[i] for i in order] for name, values in cells.items()}
-    cuts = tuple(sorted({rng.randint(1, num_rows - 1) for _ in range(rng.choice([0, 1, 2, 5]))})) if num_rows > 1 else ()
+    # Some segments have no rows.
+    cuts = tuple(sorted(rng.randint(0, num_rows) for _ in range(rng.choice([0, 1, 2, 5]))))
     by_column = rng.random() < 0.5
     return RandomTable(tuple(columns), cells, num_rows, cuts, random_schema(tuple(columns), by_column), _config(rng, tuple(columns)), by_column)
 

@@ -80,6 +80,7 @@ def parse_arrow(content: bytes) -> ResultSetGroup:
 def _json_values(column: Any, kind: str) -> list[Any]:
     import pyarrow as pa
 
+    kind = _kind_of(column.type) if kind == "OBJECT" else kind
     convert = _CONVERSIONS.get(kind.removesuffix("_ARRAY"))
     if kind == "TIMESTAMP":
         column = column.cast(pa.int64())
@@ -95,6 +96,15 @@ def _json_values(column: Any, kind: str) -> list[Any]:
         return None if value is None else convert(value)
 
     return [shown(value) for value in values]
+
+
+def _kind_of(arrow_type: Any) -> str:
+    """What an OBJECT holds (CASE, CAST and COALESCE over aggregations): its Pinot type does not say."""
+    import pyarrow as pa
+
+    held = {"TIMESTAMP": pa.types.is_timestamp, "BIG_DECIMAL": pa.types.is_decimal, "BYTES": pa.types.is_binary}
+    held |= {"FLOAT": pa.types.is_float32, "DOUBLE": pa.types.is_float64}
+    return next((kind for kind, is_it in held.items() if is_it(arrow_type)), "OBJECT")
 
 
 def _finite_or_text(value: float) -> float | str:

@@ -50,14 +50,12 @@ def constant_row(context: QueryContext) -> ReducedResult:
 def _rows(context: QueryContext, rows: pa.Table | None) -> ReducedResult:
     """Selections and DISTINCT: merged rows are in order already; the offset is cut off here, once."""
     types = [result_type(column.expression, context) for column in context.output]
-    if rows is None:
-        return ReducedResult(context.kind, tuple(ResultColumn(c.name, t, _empty(t)) for c, t in zip(context.output, types, strict=True)))
-    kept = rows.slice(context.offset, context.limit)
+    if context.kind is QueryKind.DISTINCT:  # it shows a multi-value column one value a row
+        types = [ResultType(kind.data_type) for kind in types]
+    kept = None if rows is None else rows.slice(context.offset, context.limit)
     out = []
     for i, (column, kind) in enumerate(zip(context.output, types, strict=True)):
-        values = _in_one(kept.column(f"o{i}"))
-        # DISTINCT shows a multi-value column one value a row.
-        out.append(ResultColumn(column.name, ResultType(kind.data_type, not pa.types.is_list(values.type)), values))
+        out.append(ResultColumn(column.name, kind, _empty(kind) if kept is None else _in_one(kept.column(f"o{i}"))))
     return ReducedResult(context.kind, tuple(out))
 
 

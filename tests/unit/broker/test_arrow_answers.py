@@ -145,6 +145,14 @@ QUERIES = [
 ]
 
 
+@pytest.mark.parametrize("name", COLUMNS)
+def test_rows_of_what_has_no_type_of_its_own_are_those_of_json(cluster: InProcessCluster, name: str) -> None:
+    text = f"SELECT COALESCE(ANYVALUE({name}), ANYVALUE({name})), CASE WHEN COUNT(*) > 5 THEN ANYVALUE({name}) END FROM t"
+    by_json, by_arrow = parse_response(cluster.ask(text, Dialect.SQL, query_options=NULLS)), cluster.ask_arrow(text, query_options=NULLS)
+    assert by_json.types == by_arrow.types == ("OBJECT", "OBJECT")
+    assert by_json.rows[0][1] is None and repr(by_arrow.rows) == repr(by_json.rows)
+
+
 @pytest.mark.parametrize("options", ["", NULLS])
 @pytest.mark.parametrize("text", QUERIES)
 def test_answers_are_those_of_json(cluster: InProcessCluster, text: str, options: str) -> None:
