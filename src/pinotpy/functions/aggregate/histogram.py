@@ -6,6 +6,7 @@ are not counted. The edges of the first form are lower + i × (upper − lower) 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
@@ -131,6 +132,8 @@ class Histogram(AggregateFunction):
 def _number(value: Parameter) -> float:
     try:
         found = float("nan") if value is None or isinstance(value, bool | tuple) else float(value)
+    except OverflowError:  # a whole number beyond the doubles, where a decimal one is infinite
+        found = math.inf if isinstance(value, int) and value > 0 else -math.inf
     except ValueError:
         found = float("nan")
     if np.isnan(found):
