@@ -57,8 +57,8 @@ bench-quoted: install ## every number of docs/performance.md, measured anew on a
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'
 	$(BIN)/python -m bench.run --suite ssb,own,study,selective,disk --rows 10000000 --out bench/results/quoted-10m.json
 	$(BIN)/python -m bench.run --suite ssb,own,selective,startree --rows 50000000 --out bench/results/quoted-50m.json
-	$(BIN)/python -m bench.run --suite segments,build,fixed,frames,kernels --rows 10000000 --out bench/results/quoted-others.json
-	$(BIN)/python -m bench.run --suite spark,push --rows 20000000 --out bench/results/quoted-pipeline.json
+	$(BIN)/python -m bench.run --suite segments,fixed,frames,kernels --rows 10000000 --out bench/results/quoted-others.json
+	$(BIN)/python -m bench.run --suite build,spark,push --rows 20000000 --out bench/results/quoted-pipeline.json
 	$(BIN)/python -m bench.report
 
 fmt: install ## format and fix

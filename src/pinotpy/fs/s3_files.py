@@ -224,8 +224,7 @@ class S3Files(FoundByStat):
         except ClientError as error:
             raise self._refusal(uri, error) from None
         except RecursionError:
-            # The library takes every redirect for one to another region, also of what knows none.
-            raise DataError(f"'{masked(uri)}': the endpoint of S3 redirects, which is no part of its protocol: name the address that it leads to") from None
+            raise self._redirected(uri) from None
         except (NoCredentialsError, PartialCredentialsError) as error:
             raise DataError(f"'{masked(uri)}': no credentials for S3: {self._shown(error)}", uri=masked(uri)) from None
         except ParamValidationError as error:
@@ -234,7 +233,16 @@ class S3Files(FoundByStat):
             below = error.__cause__ or error.__context__
             if isinstance(below, ClientError):
                 raise self._refusal(uri, below) from None
+            while below is not None:
+                if isinstance(below, RecursionError):
+                    raise self._redirected(uri) from None
+                below = below.__cause__ or below.__context__
             raise RemoteError(f"S3 failed on '{masked(uri)}': {type(error).__name__}: {self._shown(error)}", uri=masked(uri)) from None
+
+    def _redirected(self, uri: str) -> PinotError:
+        # The library takes every redirect for one to another region, also of what knows none, until the stack is full.
+        shown = masked(uri)
+        return DataError(f"'{shown}': the endpoint of S3 redirects, which is no part of its protocol: name the address that it leads to", uri=shown)
 
     def _refusal(self, uri: str, error: Any) -> PinotError:
         code = str(error.response.get("Error", {}).get("Code", ""))

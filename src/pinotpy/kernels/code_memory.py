@@ -9,26 +9,19 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import gc
 import logging
 import mmap
 import sys
 import time
-import weakref
 import zlib
 from pathlib import Path
 from typing import Any, Final
 
 LIBRARY: Final = "libllvmlite"
+_COMPILED: Final = ("pinotpy.kernels", "numba.")
 _SMAPS: Final = Path("/proc/self/smaps")
 
 log = logging.getLogger(__name__)
-_noted: list[weakref.ref[Any]] = []
-
-
-def note_loaded() -> None:
-    """Remember the kernels that are loaded: to be called before gc.freeze(), after which they cannot be found."""
-    _noted[:] = [weakref.ref(library) for library in _libraries()]
 
 
 def give_back() -> tuple[int, int]:
@@ -40,10 +33,8 @@ def give_back() -> tuple[int, int]:
     if llvm is None:
         return 0, 0
     start_s = time.monotonic()
-    noted = [library for reference in _noted if (library := reference()) is not None]
-    _noted.clear()
     packed = 0
-    for library in {id(library): library for library in (*noted, *_libraries())}.values():
+    for library in _libraries():
         if getattr(library, "_shared_module", None) is not None:
             _Packed(library, llvm)
             packed += 1
@@ -55,9 +46,24 @@ def give_back() -> tuple[int, int]:
 
 
 def _libraries() -> list[Any]:
-    codegen = sys.modules.get("numba.core.codegen")
-    # By type(): a weak reference says that it is what it refers to.
-    return [] if codegen is None else [found for found in gc.get_objects() if type(found) is codegen.JITCodeLibrary]
+    """The code of all kernels that are loaded, and of what they call.
+
+    Found from their modules, never by gc.get_objects(): that holds what other threads are just making, and a tuple of a generator
+    that somebody holds cannot grow: SystemError, in whatever query was running.
+    """
+    dispatchers = sys.modules.get("numba.core.dispatcher")
+    if dispatchers is None:
+        return []
+    modules = [module for name, module in list(sys.modules.items()) if name.startswith(_COMPILED)]
+    kernels = [value for module in modules for value in list(vars(module).values()) if isinstance(value, dispatchers.Dispatcher)]
+    waiting = [overload.library for kernel in kernels for overload in list(kernel.overloads.values())]
+    found: dict[int, Any] = {}
+    while waiting:
+        library = waiting.pop()
+        if library is not None and id(library) not in found:
+            found[id(library)] = library
+            waiting += getattr(library, "_linking_libraries", ())
+    return list(found.values())
 
 
 class _Packed:

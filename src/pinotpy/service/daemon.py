@@ -27,7 +27,6 @@ from types import FrameType
 from typing import Any
 
 from pinotpy.errors import PinotError
-from pinotpy.kernels.code_memory import note_loaded
 from pinotpy.service.code_memory import CODE_MEMORY
 
 SWITCH_INTERVAL_S = 0.0005
@@ -122,7 +121,6 @@ def run_daemon(role: str, parts: Callable[[Daemon], Sequence[Part]], *, ready: C
             daemon.start()
             # Whatever was built at start lives as long as the process: the collector need not look at it again.
             gc.collect()
-            note_loaded()
             gc.freeze()
             tune_process()  # once more: parts import libraries when they start
             signals.starting = False

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from botocore.exceptions import HTTPClientError
 
 from pinotpy.clock import SystemClock
 from pinotpy.errors import DataError, NotFoundError, PinotError, RemoteError, UserError
@@ -20,6 +21,7 @@ from pinotpy.fs.fetchers import SegmentFetchers, settings_of
 from pinotpy.fs.file_system import FileSystem
 from pinotpy.fs.file_systems import file_system_for
 from pinotpy.fs.guarded_http import GuardedHttpFiles
+from pinotpy.fs.s3_files import S3Files
 from pinotpy.fs.settings import FileSystemSettings
 
 MIB = 1 << 20
@@ -225,6 +227,20 @@ def test_an_endpoint_of_s3_that_redirects_is_told(server: RawServer) -> None:
     for call in (lambda: s3_at(server).stat("s3://bucket/a"), lambda: list(s3_at(server).list("s3://bucket/"))):
         with pytest.raises(DataError, match="redirects"):
             call()
+
+
+def test_a_full_stack_is_told_as_a_redirect_wherever_it_is_met() -> None:
+    """Met within a request, the library wraps it into an error of its own."""
+
+    class Full:
+        def head_object(self, **_: object) -> None:
+            try:
+                raise RecursionError("maximum recursion depth exceeded")
+            except RecursionError as error:
+                raise HTTPClientError(error=error)  # noqa: B904 - as the library does
+
+    with pytest.raises(DataError, match="redirects"):
+        S3Files(Full(), "bucket").stat("s3://bucket/a")
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"FileStatus": 5}', '{"FileStatus": {"type": "FILE"}}', '{"FileStatus": {"type": "FILE", "length": "x"}}'])

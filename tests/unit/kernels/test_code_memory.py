@@ -26,7 +26,6 @@ def whole():
     return offsets.tolist(), docs.tolist()
 
 assert whole() == expected
-code_memory.note_loaded()
 gc.freeze()
 before = resident()
 packed, let_go = code_memory.give_back()
@@ -53,6 +52,40 @@ print("whole")
 def test_memory_comes_back_and_later_kernels_still_find_the_earlier_ones() -> None:
     done = subprocess.run([sys.executable, "-c", SCRIPT], check=False, capture_output=True, text=True, timeout=120)
     assert done.stdout == "whole\n", done.stderr
+
+
+GROWING_TUPLES = """
+import sys, threading
+from pinotpy.kernels import code_memory, csr
+
+sys.setswitchinterval(1e-5)
+garbage = [[number] for number in range(200_000)]
+ended = threading.Event()
+
+def grow():
+    while not ended.is_set():
+        assert len(tuple(number for number in range(300))) == 300
+
+def look():
+    for _ in range(40):
+        code_memory._libraries()
+    ended.set()
+
+failed = []
+threading.excepthook = lambda args: failed.append(repr(args.exc_value))
+threads = [threading.Thread(target=grow) for _ in range(2)] + [threading.Thread(target=look)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print(failed or "whole")
+"""
+
+
+def test_looking_for_kernels_holds_nothing_that_other_threads_make() -> None:
+    """A look by gc.get_objects() failed every `tuple(…)` of a generator that another thread was in the middle of."""
+    done = subprocess.run([sys.executable, "-c", GROWING_TUPLES], check=False, capture_output=True, text=True, timeout=120)
+    assert done.stdout == "whole\n", done.stdout + done.stderr
 
 
 def test_a_process_without_kernels_has_nothing_to_give() -> None:
