@@ -41,7 +41,10 @@ def run(
             quickstart.print_addresses()
             interrupted.wait()
         failed = False
-    except _InterruptedError:
+    except Exception as error:
+        # A library that was at work may have made an error of its own of the interrupt (pydantic building a class does).
+        if not (isinstance(error, _InterruptedError) or interrupted.is_set()):
+            raise
         quickstart.console.print("interrupted")
         failed, status = False, 0 if quickstart.is_complete else 130
     finally:
