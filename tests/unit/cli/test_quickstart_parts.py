@@ -3,13 +3,18 @@ the command that it prints can be typed again, and every sample query compiles a
 
 from __future__ import annotations
 
+import io
+import signal
 import socket
 import sys
 from pathlib import Path
 
 import pytest
+import typer
+from rich.console import Console
 
 from pinotpy.cli import compiled_kernels, quickstart
+from pinotpy.cli.commands import quickstart as command
 from pinotpy.cli.sample_queries import FIRST_FULL_QUERY, SAMPLES
 from pinotpy.ingest.flights import flights_schema
 from pinotpy.pql.parser import parse_pql, parse_sql
@@ -81,3 +86,32 @@ def test_the_printed_command_can_be_typed_again(tmp_path: Path, monkeypatch: pyt
 def test_every_sample_query_means_something(text: str, dialect: str) -> None:
     statement = (parse_sql if dialect == "sql" else parse_pql)(text)
     assert compile_query(statement, flights_schema(), QueryOptions(), null_handling=True).table == "flights"
+
+
+def test_an_interrupt_that_a_library_wraps_is_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    output = io.StringIO()
+
+    class Interrupted:
+        console = Console(file=output)
+        is_complete = False
+
+        def __init__(self, *_: object) -> None: ...
+
+        def run(self) -> None:
+            try:
+                signal.raise_signal(signal.SIGINT)
+            except Exception as error:
+                raise RuntimeError("a class could not be built") from error
+
+        def stop(self) -> bool:
+            return True
+
+    monkeypatch.setattr(quickstart, "Quickstart", Interrupted)
+    kept = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        with pytest.raises(typer.Exit) as ended:
+            command.run(directory=tmp_path)
+    finally:
+        for number, handler in kept.items():
+            signal.signal(number, handler)
+    assert ended.value.exit_code == 130 and output.getvalue() == "interrupted\n"
