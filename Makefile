@@ -6,6 +6,8 @@ STAMP := $(VENV)/.installed
 ARGS ?=
 EXIT ?=
 N ?= 20000
+# Of the tests with real daemons, those that `make test` runs: README's commands, a killed server, pushes. `make verify` runs all.
+SMOKE := $(addprefix tests/cluster/,test_readme.py test_server_killed.py test_push_live.py)
 
 .PHONY: help install quickstart secrets compose-test check test verify fuzz bench bench-quoted fmt docs clean
 
@@ -39,12 +41,12 @@ check: install ## ruff, mypy --strict and the architecture, without running the 
 test: check ## the fast tier: ≤ 10 minutes on two cores
 	$(BIN)/pinotpy warmup
 	$(BIN)/python -m pytest -n 2 --dist loadscope -m "not full and not cluster" $(ARGS)
-	$(BIN)/python -m pytest -n 2 --dist loadscope -m "cluster and not full" $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadscope -m "cluster and not full" $(SMOKE) $(ARGS)
 
-verify: check ## the full tier: chaos, fuzz, long simulations; ≤ 30 minutes
+verify: check ## the full tier: every test on a live cluster, chaos, fuzz, long simulations; ≤ 30 minutes
 	$(BIN)/pinotpy warmup
 	$(BIN)/python -m pytest -n 2 --dist loadscope -m "full and not cluster" $(ARGS)
-	$(BIN)/python -m pytest -m "full and cluster" $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadscope -m "cluster" $(ARGS)
 
 fuzz: install ## N random queries against DuckDB, a third over SQL's whole grammar: make fuzz N=200000
 	PINOTPY_FUZZ=$$(( $(N) / 3 + 500 )) $(BIN)/python -m pytest -n 2 -rP -m "not full" tests/property -k "queries_equal or expressions_equal" $(ARGS)
