@@ -108,7 +108,7 @@ def global_table(plan: ScanPlan, layout: Layout, keys: list[Key]) -> GlobalTable
     if plan.num_units < 2 or not has_only_words(layout, keys):
         return None
     docs = (plan.units[:, abi.U_HIGH] - plan.units[:, abi.U_LOW]).astype(np.float64)
-    expanded = tuple(key.expression.name for key in keys if key.expanded and isinstance(key.expression, Identifier))
+    expanded = tuple(dict.fromkeys(key.expression.name for key in keys if key.expanded and isinstance(key.expression, Identifier)))
     if docs.sum() < MERGED_ROWS_MIN or values_bound(plan, layout, expanded) > UNIT_DOCS_MAX:
         return None
     segments = plan.units[:, abi.U_SEGMENT]

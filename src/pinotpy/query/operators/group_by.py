@@ -146,9 +146,9 @@ def _emitted(plan: ScanPlan, layout: Layout, keys: list[Key], together: _Togethe
 
 
 def _emit(shape: Shape, layout: Layout, keys: list[Key], sources: Sources, together: _Together | None) -> None:
-    for key in keys:
-        if key.expanded:
-            shape.expand(_name(key))
+    # A column that DISTINCT names twice has one value in both places, as in GROUP BY.
+    for name in dict.fromkeys(_name(key) for key in keys if key.expanded):
+        shape.expand(name)
     found = [sources.of(shape, key.expression) for key in keys]
     for key, source in zip(keys, found, strict=True):
         key.metas[shape.units] = source.metas if source.by_id else 0
@@ -279,7 +279,7 @@ def _collect(
         numbers, first = number_rows(columns)
     num_groups = len(first) + (len(cut) > 0)
     plan.control.check()
-    expanded = tuple(_name(key) for key in keys if key.expanded)
+    expanded = tuple(dict.fromkeys(_name(key) for key in keys if key.expanded))
     out = {f"k{i}": _texts(plan, key, column.take(pa.array(first))) for i, (key, column) in enumerate(zip(keys, columns, strict=True))}
     counts = None
     if plan.context.options.num_groups_limit is not None:

@@ -142,7 +142,7 @@ def lasting_table(plan: ScanPlan, layout: Layout, keys: list[Key]) -> LastingTab
     docs = int((plan.units[:, abi.U_HIGH] - plan.units[:, abi.U_LOW]).sum())
     if plan.num_units < 2 or docs < MERGED_ROWS_MIN or not has_only_words(layout, keys):
         return None
-    expanded = tuple(key.expression.name for key in keys if key.expanded and isinstance(key.expression, Identifier))
+    expanded = tuple(dict.fromkeys(key.expression.name for key in keys if key.expanded and isinstance(key.expression, Identifier)))
     if values_bound(plan, layout, expanded) > UNIT_DOCS_MAX:
         return None
     none = np.zeros(0, np.int64)
