@@ -15,15 +15,20 @@ from bench.suites import Suite
 from bench.tables.table import say
 
 TRIALS: Final = 2  # rounds before the timed ones: caches, and polars' choice of its engine
+UNTIMED: Final = 1_000  # added to a repetition's number for the literals of what warms caches
 OVER_MS: Final = 5.0
+Times = dict[str, dict[str, list[float]]]  # by query and engine, in ms
 
 
-def measure(suite: Suite, ours: Ours, peers: Sequence[Peer], repetitions: int) -> dict[str, Any]:
-    """Every time of every engine in ms by query, medians, ratios and geometric means.
+def measure(suite: Suite, ours: Ours, peers: Sequence[Peer], repetitions: int, *, warmed: bool = False) -> Times:
+    """Every time of every engine in ms, by query and engine.
+
+    warmed: every engine answers the query with other literals right before each timed one, so that none is timed with the
+        caches of the processor full of another's data.
 
     SystemExit: an engine failed, or two engines gave different answers.
     """
-    times: dict[str, dict[str, list[float]]] = {query.name: {} for query in suite.queries}
+    times: Times = {query.name: {} for query in suite.queries}
     for repetition in range(TRIALS + repetitions):
         trial = repetition < TRIALS
         say(f"{suite.name}: {'trial' if trial else 'repetition'} {repetition + 1 if trial else repetition - TRIALS + 1} of {TRIALS if trial else repetitions}")
@@ -34,26 +39,38 @@ def measure(suite: Suite, ours: Ours, peers: Sequence[Peer], repetitions: int) -
             # Everybody is first at times, and last: who comes after a heavy query finds caches that are not its own.
             for turn in range(len(able)):
                 peer = able[(turn + repetition) % len(able)]
-                found[peer.engine if peer else "pinotpy"] = peer.ask(suite, query, parameters, trial=trial) if peer else ask(ours, query, parameters)
+                for drawn in [query.drawn(UNTIMED + repetition)] * warmed + [parameters]:
+                    found[peer.engine if peer else "pinotpy"] = peer.ask(suite, query, drawn, trial=trial) if peer else ask(ours, query, drawn)
             for engine in (peer.engine for peer in able if peer):
                 require_same(query, "pinotpy", found["pinotpy"][1], engine, found[engine][1])
             if not trial:
                 for engine in ("pinotpy", *(peer.engine for peer in able if peer)):
                     times[query.name].setdefault(engine, []).append(round(found[engine][0], 4))
-    lines = [_line(suite, name, by_engine) for name, by_engine in times.items()]
+    return times
+
+
+def summed_up(suite: Suite, runs: Sequence[Times]) -> dict[str, Any]:
+    """Times, medians, ratios and geometric means of runs with other peers each: a peer is compared with what we took in its own run."""
+    lines = [_line(suite, query.name, [run[query.name] for run in runs]) for query in suite.queries]
     return {"table": suite.table, "queries": lines} | summary(suite, lines)
 
 
-def _line(suite: Suite, name: str, times_ms: dict[str, list[float]]) -> dict[str, Any]:
+def _line(suite: Suite, name: str, runs: Sequence[dict[str, list[float]]]) -> dict[str, Any]:
+    times_ms: dict[str, list[float]] = {}
+    ratio, peer_ms = {}, {}
+    for run in runs:
+        for engine, times in run.items():
+            times_ms.setdefault(engine, []).extend(times)
+        own = statistics.median(run["pinotpy"])
+        for peer, median in best_of_variants({engine: statistics.median(times) for engine, times in run.items() if engine != "pinotpy"}).items():
+            ratio[peer], peer_ms[peer] = round(median / own, 3), median
     medians = {engine: statistics.median(times) for engine, times in times_ms.items()}
-    peers = best_of_variants({engine: median for engine, median in medians.items() if engine != "pinotpy"})
-    line: dict[str, Any] = {"name": name, "median_ms": {engine: round(median, 3) for engine, median in medians.items()}}
-    line["ratio"] = {peer: round(median / medians["pinotpy"], 3) for peer, median in peers.items()}
-    if peers:
-        best = min(peers, key=peers.__getitem__)
+    line: dict[str, Any] = {"name": name, "median_ms": {engine: round(median, 3) for engine, median in medians.items()}, "ratio": ratio}
+    if ratio:
+        best = min(ratio, key=ratio.__getitem__)
         line["best_peer"] = best
         # The bar is for queries that take long enough for a person to notice: over 5 ms in the best peer or here.
-        line["is_over_5_ms"] = max(medians["pinotpy"], peers[best]) > OVER_MS
+        line["is_over_5_ms"] = max(medians["pinotpy"], peer_ms[best]) > OVER_MS
     if name in suite.reference_ms:
         line["pinot_elsewhere_ms"] = suite.reference_ms[name]
     return line | {"times_ms": times_ms}

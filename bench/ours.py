@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import os
 import subprocess
 import sys
 import time
@@ -51,11 +52,24 @@ Config = dict[str, Any]
 
 
 class Ours(Protocol):
-    """Answers texts; milliseconds from the text to the parsed answer, and the answer as the broker writes it."""
+    """Answers texts; milliseconds from the text to the parsed answer, and the answer as the broker writes it.
+
+    pages_read: how often the process with the segments had to wait for a page of a file from disk, so far.
+    """
 
     def ask_text(self, text: str, *, pql: bool = False, options: str = "") -> tuple[float, dict[str, Any]]: ...
 
+    def pages_read(self) -> int: ...
+
     def close(self) -> None: ...
+
+
+def _major_faults(pid: int) -> int:
+    """0 where the system does not tell."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[9])
+    except (OSError, ValueError, IndexError):
+        return 0
 
 
 def ask(ours: Ours, query: Query, parameters: Parameters) -> tuple[float, list[list[Any]]]:
@@ -168,6 +182,9 @@ class OverHttp:
         answer = self._connection.post("/query" if pql else "/query/sql", body)
         return (time.perf_counter() - start) * 1000, answer
 
+    def pages_read(self) -> int:
+        return _major_faults(self.cluster.daemons["server"].pid)
+
     def close(self) -> None:
         self._connection.close()
         self.cluster.stop_all()
@@ -209,6 +226,9 @@ class InProcess:
         start = time.perf_counter()
         partial = execute(context, self.segments, QueryControl(), threads=self._threads, executor=self._executor)
         return (time.perf_counter() - start) * 1000, partial
+
+    def pages_read(self) -> int:
+        return _major_faults(os.getpid())
 
     def close(self) -> None:
         self._executor.shutdown()

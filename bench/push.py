@@ -32,7 +32,8 @@ from pinotpy.ingest.push.settings import PushKind, PushSettings
 from pinotpy.segment import layout
 from pinotpy.segment.archive import pack_segment
 from pinotpy.segment.builder import build_segment
-from pinotpy.segment.metadata import SegmentMetadata, segment_crc
+from pinotpy.segment.metadata import segment_crc
+from pinotpy.segment.metadata_reader import read_metadata
 from pinotpy.service.ports import free_port
 
 TABLE: Final = "pushed"
@@ -179,7 +180,7 @@ def _renamed(template: Path, folder: Path, name: str) -> None:
     """The archive of the same rows under another name."""
     target = folder / "built" / name
     target.mkdir()
-    metadata = SegmentMetadata.from_bytes((template / layout.METADATA).read_bytes(), "template")
+    metadata = read_metadata((template / layout.METADATA).read_bytes(), "template")
     named = replace(metadata, segment_name=name)
     (target / layout.METADATA).write_bytes(replace(named, crc=segment_crc(named)).to_bytes())
     for columns, _ in metadata.files:

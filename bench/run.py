@@ -39,7 +39,7 @@ from bench.fixed_costs import measure_fixed
 from bench.frames import measure_frames
 from bench.kernels import measure_kernels
 from bench.machine import commit_name, machine
-from bench.measure import geometric_means, measure, peers_of
+from bench.measure import geometric_means, measure, peers_of, summed_up
 from bench.ours import InProcess, Ours, OverHttp, segment_directories
 from bench.peers import ENGINES
 from bench.push import measure_push
@@ -51,6 +51,7 @@ from bench.tables import TABLES
 from bench.tables.table import say
 
 THE_SUITE: Final = ("ssb", "own")  # whose geometric mean is quoted
+PAGES_READ_MAX: Final = 1_000  # more pages of a server read from disk in a run are a word of warning
 DEFAULT_DATA_DIR: Final = Path(tempfile.gettempdir()) / "pinotpy-bench"
 
 
@@ -60,6 +61,8 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=10_000_000, help="rows of the tables (default: %(default)s)")
     parser.add_argument("--repetitions", type=int, default=7, help="timed repetitions of every query (default: %(default)s)")
     parser.add_argument("--peers", default=",".join(ENGINES), help="engines to compare with, '' for none (default: %(default)s)")
+    parser.add_argument("--apart", action="store_true", help="one peer after the other beside us: for tables that memory does not hold for all engines at once")
+    parser.add_argument("--warmed", action="store_true", help="every engine answers each query once, with other literals, right before it is timed")
     parser.add_argument("--push-segments", type=int, default=200, help="segments of the suite `push` (default: %(default)s)")
     parser.add_argument("--in-process", action="store_true", help="ask the engine without broker and server")
     parser.add_argument("--data-dir", type=Path, default=DEFAULT_DATA_DIR, help="where generated tables are kept for the next run (default: %(default)s)")
@@ -83,9 +86,9 @@ def main() -> None:
     }
     out = arguments.out or Path(__file__).parent / "results" / f"{'-'.join(suites)}-{arguments.rows}.json"
     for name in suites:
-        found = result["suites"][name] = RUNNERS[name](name, arguments)
+        found = result["suites"][f"{name}_warmed" if arguments.warmed else name] = RUNNERS[name](name, arguments)
         result["versions"] |= {engine.partition("_")[0]: facts["version"] for engine, facts in found.get("peers", {}).items()}
-        lines = [line for part in THE_SUITE if part in result["suites"] for line in result["suites"][part]["queries"]]
+        lines = [line for part in THE_SUITE for line in result["suites"].get(part, {}).get("queries", [])]
         if lines:
             result["geometric_mean"] = geometric_means([line["ratio"] for line in lines])
         result["load_after"], result["took_s"] = os.getloadavg()[0], round(time.perf_counter() - started, 1)
@@ -116,23 +119,41 @@ def _queries(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
             ours = InProcess(table, directories)
         else:
             ours = OverHttp(Path(scratch))
-        peers = []
+        runs, facts, pages_read = [], {}, []
         try:
             if isinstance(ours, OverHttp):
                 ours.load(table, directories, config=config)
-            peers = peers_of(engines_of(arguments), suite, arguments.rows, arguments.data_dir)
-            result = measure(suite, ours, peers, arguments.repetitions)
-            result["peers"] = {peer.engine: peer.facts for peer in peers}
-            return result
+            for engines in _groups(engines_of(arguments), apart=arguments.apart):
+                peers = []
+                try:
+                    peers = peers_of(engines, suite, arguments.rows, arguments.data_dir)
+                    facts |= {peer.engine: peer.facts for peer in peers}
+                    before = ours.pages_read()
+                    runs.append(measure(suite, ours, peers, arguments.repetitions, warmed=arguments.warmed))
+                    pages_read.append(ours.pages_read() - before)
+                finally:
+                    for peer in peers:
+                        peer.close()
         finally:
-            for peer in peers:
-                peer.close()
             ours.close()
+    if max(pages_read) > PAGES_READ_MAX:
+        say(f"{name}: memory did not hold what all engines need: our server read from disk {max(pages_read):,} times; try --apart")
+    return summed_up(suite, runs) | {"peers": facts, "apart": arguments.apart, "warmed": arguments.warmed, "server_pages_read": pages_read}
 
 
 def engines_of(arguments: argparse.Namespace) -> list[str]:
     """The peers that were asked for."""
     return [engine for engine in arguments.peers.split(",") if engine]
+
+
+def _groups(engines: list[str], *, apart: bool) -> list[list[str]]:
+    """Which peers run beside us at once: all, or only the variants of one."""
+    if not apart:
+        return [engines]
+    by_peer: dict[str, list[str]] = {}
+    for engine in engines:
+        by_peer.setdefault(engine.partition("_")[0], []).append(engine)
+    return list(by_peer.values()) or [[]]
 
 
 def _report(name: str, result: dict[str, Any]) -> None:

@@ -19,11 +19,12 @@ _ZERO = b"\x80"
 _POSITIVE, _NEGATIVE = 0xC0, 0x40
 _BIAS = 1 << 31
 DIGITS_MAX = 10_000
+_EXPONENT_MAX = 2 * DIGITS_MAX  # 1e999999999 is eleven bytes, and a gigabyte as digits
 _CONTEXT = Context(prec=DIGITS_MAX, Emax=999_999_999, Emin=-999_999_999)
 
 
 def encode_decimal(value: Decimal) -> bytes:
-    """Encode a finite decimal; raises ValueError for NaN, infinities and more than DIGITS_MAX digits."""
+    """Encode a finite decimal; raises ValueError for NaN, infinities, more than DIGITS_MAX digits and numbers beyond 10^±20000."""
     if not value.is_finite():
         raise ValueError(f"BIG_DECIMAL holds finite numbers only, found {value}")
     sign, digits, exponent = value.as_tuple()
@@ -33,6 +34,8 @@ def encode_decimal(value: Decimal) -> bytes:
     if len(text) > DIGITS_MAX:
         raise ValueError(f"BIG_DECIMAL holds at most {DIGITS_MAX} digits, found {len(text)}")
     assert isinstance(exponent, int)
+    if abs(value.adjusted()) > _EXPONENT_MAX:
+        raise ValueError(f"BIG_DECIMAL holds numbers from 10^-{_EXPONENT_MAX} to 10^{_EXPONENT_MAX}, found one of 10^{value.adjusted()}")
     biased = exponent + len(text) + _BIAS
     text = text.rstrip("0")
     text += "0" * (len(text) % 2)

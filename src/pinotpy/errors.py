@@ -34,6 +34,7 @@ PinotError(message, **context)      code = Pinot's query error code, http_status
    ├─ QueryTimeoutError             250
    ├─ QueryCancelledError           503
    ├─ OutOfCapacityError            211
+   ├─ DiskError                      a disk that is full, read-only or broken
    └─ MemoryLimitError              200, names the setting
 
 A broken invariant is an `assert`, never one of these. Messages say what was expected, what was found, where and what to
@@ -310,6 +311,12 @@ class OutOfCapacityError(ResourceError):
 
 class MemoryLimitError(QueryExecutionError):
     """The memory budget of a query ended it; the message names the setting."""
+
+
+class DiskError(ResourceError):
+    """The disk of this machine takes or gives nothing: full, read-only, broken. Trying again is right once an operator has mended it."""
+
+    retriable = True
 
 
 # --- for readers on other machines ---------------------------------------------------------------------------------

@@ -1,4 +1,5 @@
-"""Proves that the embedded ZooKeeper serves, keeps its data, says what is wrong, and never outlives its parent."""
+"""Proves that the embedded ZooKeeper serves, keeps its data, says what is wrong, and never outlives its parent; and that nobody waits
+long for one that is silent: neither who starts nor who stops."""
 
 from __future__ import annotations
 
@@ -8,11 +9,14 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+import threading
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from pinotpy.cluster.store import SessionState
 from pinotpy.cluster.zookeeper import ZooKeeperStore
 from pinotpy.errors import ClusterError, ConnectionLostError, NotFoundError
 from pinotpy.service import embedded_zookeeper
@@ -88,3 +92,87 @@ def test_no_zookeeper_at_an_address_is_said_in_time() -> None:
         address = f"127.0.0.1:{free.getsockname()[1]}"
     with pytest.raises(ConnectionLostError, match=address):
         ZooKeeperStore(address, connect_timeout_s=0.5)
+
+
+@needs_jars
+def test_of_two_that_start_at_once_on_one_port_one_says_that_it_is_taken(tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    started: list[EmbeddedZooKeeper] = []
+    refused: list[str] = []
+
+    def start(folder: str) -> None:
+        try:
+            started.append(EmbeddedZooKeeper(tmp_path / folder, port))
+        except ClusterError as error:
+            refused.append(error.message)
+
+    threads = [threading.Thread(target=start, args=(folder,)) for folder in ("a", "b")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    for zookeeper in started:
+        assert zookeeper.is_running()
+        zookeeper.stop()
+    assert len(started) == 1 and len(refused) == 1 and f"port {port} is in use" in refused[0]
+
+
+@pytest.fixture
+def silent(tmp_path: Path) -> Iterator[tuple[EmbeddedZooKeeper, ZooKeeperStore]]:
+    """A ZooKeeper that stopped answering, and a session with it that does not know yet."""
+    zookeeper = EmbeddedZooKeeper(tmp_path)
+    store = ZooKeeperStore(zookeeper.address, session_timeout_s=30.0)
+    os.killpg(zookeeper._process.pid, signal.SIGSTOP)
+    yield zookeeper, store
+    os.killpg(zookeeper._process.pid, signal.SIGCONT)
+    store.close()
+    zookeeper.stop()
+
+
+@needs_jars
+def test_who_stops_waits_once_and_shortly_for_a_silent_zookeeper(silent: tuple[EmbeddedZooKeeper, ZooKeeperStore]) -> None:
+    _, store = silent
+    store.hurry()
+    took_s = [seconds_of_refusal(lambda: store.get("/")) for _ in range(3)]
+    assert took_s[0] < 5 and max(took_s[1:]) < 1
+    began = time.monotonic()
+    store.close()
+    assert time.monotonic() - began < 5
+
+
+@needs_jars
+def test_who_waits_already_when_the_daemon_begins_to_stop_does_so_no_longer(silent: tuple[EmbeddedZooKeeper, ZooKeeperStore]) -> None:
+    _, store = silent
+    took_s: list[float] = []
+    waiting = threading.Thread(target=lambda: took_s.append(seconds_of_refusal(lambda: store.get_many(["/", "/zookeeper"]))))
+    waiting.start()
+    time.sleep(0.5)
+    store.hurry()
+    waiting.join(20)
+    assert took_s[0] < 6
+
+
+@needs_jars
+def test_who_starts_says_in_time_that_zookeeper_is_silent(silent: tuple[EmbeddedZooKeeper, ZooKeeperStore]) -> None:
+    zookeeper, _ = silent
+    assert seconds_of_refusal(lambda: ZooKeeperStore(zookeeper.address, session_timeout_s=30.0, connect_timeout_s=0.5)) < 5
+
+
+@needs_jars
+def test_who_stops_does_not_wait_for_a_connection(tmp_path: Path, eventually: Callable[..., float]) -> None:
+    zookeeper = EmbeddedZooKeeper(tmp_path)
+    store = ZooKeeperStore(zookeeper.address)
+    zookeeper.stop()
+    eventually(lambda: store.state is not SessionState.CONNECTED, what="noticed")
+    store.hurry()
+    assert seconds_of_refusal(lambda: store.get("/")) < 1
+    store.close()
+
+
+def seconds_of_refusal(call: Callable[[], object]) -> float:
+    began = time.monotonic()
+    with pytest.raises(ConnectionLostError):
+        call()
+    return time.monotonic() - began

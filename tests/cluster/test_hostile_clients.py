@@ -86,6 +86,29 @@ def test_clients_that_hang_up_cost_no_more_than_what_had_run(cluster: LiveCluste
     assert cluster.query("SELECT COUNT(*) FROM tiny")["aggregationResults"][0]["value"] == "10"
 
 
+def test_right_after_a_hundred_clients_with_heavy_queries_vanished_others_are_answered(cluster: LiveCluster) -> None:
+    host, port = cluster.broker_url.removeprefix("http://").split(":")
+    connections: list[socket.socket] = []
+    try:
+        for number in range(120):
+            # Other literals each: none is answered from what another left.
+            body = json.dumps({"pql": HEAVY.replace("GROUP BY", f"WHERE fare >= {number} GROUP BY")}).encode()
+            head = b"POST /query HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: %d\r\n\r\n" % len(body)
+            connections.append(socket.create_connection((host, int(port)), timeout=5))
+            connections[-1].sendall(head + body)
+        wait_until(lambda: not becomes_idle(cluster), 10, "servers at work")
+    finally:
+        for connection in connections:
+            connection.close()
+    # As large as the others: it has no place of its own, and gets one as soon as theirs are free.
+    for text in ("SELECT COUNT(*) FROM rides WHERE fare >= 1000000", *(f"SELECT COUNT(*) FROM tiny WHERE fare >= {-number}" for number in range(20))):
+        start = time.monotonic()
+        answer = cluster.query(text)
+        assert answer["exceptions"] == [], answer["exceptions"]
+        print(f"{(time.monotonic() - start) * 1000:.0f} ms: {text}")
+    wait_until(lambda: becomes_idle(cluster), 15, "servers idle after clients vanished")
+
+
 def test_large_questions_and_answers_of_others_hold_nobody_up(cluster: LiveCluster) -> None:
     numbers = ",".join(map(str, range(40_000)))
     large = [f"SELECT city, fare FROM rides WHERE fare IN ({numbers}) LIMIT 40000", f"SELECT city, fare FROM rides LIMIT {TOTAL}"]

@@ -21,6 +21,10 @@ import pyarrow as pa
 import pytest
 from live_cluster import LiveCluster, wait_until
 
+from pinotpy.cluster.paths import ClusterPaths
+from pinotpy.cluster.property_store import PropertyStore
+from pinotpy.cluster.segment_uploads import SegmentUploads
+from pinotpy.cluster.zookeeper import ZooKeeperStore
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.ingest.push.push import push
@@ -149,6 +153,16 @@ def test_addresses_that_are_not_allowed_are_refused(cluster: LiveCluster, folder
     assert cluster.controller.segments(table) == {"OFFLINE": []}
 
 
+def recorded_archives(cluster: LiveCluster, table: str) -> tuple[set[tuple[str, int]], set[tuple[str, int]]]:
+    """(segment, CRC) of the archives that records of segments name, and of those that uploads recorded that they may leave."""
+    store, paths = ZooKeeperStore(cluster.zk_address), ClusterPaths("TestCluster")
+    try:
+        named = {(name, segment.crc) for name, segment in PropertyStore(store, paths).segments(f"{table}_OFFLINE").items()}
+        return named, {(upload.segment, crc) for upload in SegmentUploads(store, paths).all() for crc in upload.crcs}
+    finally:
+        store.close()
+
+
 def test_a_controller_killed_in_the_middle_of_a_push_loses_and_doubles_nothing(cluster: LiveCluster, folder: Path) -> None:
     table = "push_killed"
     batches = [rows(20_000, seed) for seed in range(24)]
@@ -172,6 +186,11 @@ def test_a_controller_killed_in_the_middle_of_a_push_loses_and_doubles_nothing(c
         report = running.result(120)
     pushed = report.count(Outcome.PUSHED)
     assert 5 <= pushed < 24, report.causes()
+    # No record lacks its archive, and whoever leads next finds in a record what was left that none names.
+    store = folder / "deep-store" / "store" / "segments" / table
+    named, recorded = recorded_archives(cluster, table)
+    lying = {(path.parent.name, int(path.name.partition(".")[0])) for path in store.rglob("*.tar.gz")}
+    assert named <= lying and lying - named <= recorded
     with ThreadPoolExecutor(1) as pool:
         # Taken up while the controller is still down: the push waits for it.
         again = pool.submit(push, settings(cluster, table, attempts_max=20, retry_wait_ms=500), archives)
@@ -182,7 +201,6 @@ def test_a_controller_killed_in_the_middle_of_a_push_loses_and_doubles_nothing(c
     assert resumed.count(Outcome.PRESENT) >= pushed
     assert resumed.count(Outcome.PRESENT) + resumed.count(Outcome.PUSHED) == 24
     assert answer(cluster, table) == expected(batches)
-    store = folder / "deep-store" / "store" / "segments" / table
     assert sorted(len(list(segment.iterdir())) for segment in store.iterdir()) == [1] * 24
     uploads = folder / "deep-store" / "uploads"
     assert not uploads.exists() or list(uploads.iterdir()) == [], "what the killed controller had half received is gone"

@@ -1,9 +1,11 @@
 """Proves on the real thing: `pinotpy quickstart --exit` answers its twelve questions with the numbers that DuckDB finds in the same
-CSV file, prints both measurements, and leaves neither process nor port nor folder; Ctrl-C while loading stops everything; and even
-SIGKILL leaves no daemon behind, because each is tied to its parent. (Ctrl-C while waiting: see test_readme.py.)"""
+CSV file, prints both measurements and for scripts one line of addresses, and leaves neither process nor port nor folder; Ctrl-C while
+loading, or a terminal that goes while the daemons start, stops everything; and even SIGKILL leaves no daemon behind, because each is
+tied to its parent. (Ctrl-C while waiting: see test_readme.py.)"""
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 import time
@@ -12,6 +14,7 @@ from pathlib import Path
 
 import duckdb
 import pytest
+from live_cluster import wait_until
 from quickstart_process import QuickstartProcess
 
 from pinotpy.cli.sample_queries import SAMPLES
@@ -73,7 +76,7 @@ def test_every_sample_has_an_expectation() -> None:
 
 def test_twelve_questions_are_answered_as_duckdb_answers_them_and_nothing_is_left(flights: duckdb.DuckDBPyConnection, scratch: Path) -> None:
     began = time.monotonic()
-    run = QuickstartProcess(scratch, "--exit")
+    run = QuickstartProcess(scratch, "--exit", "--json")
     try:
         status = run.wait()
         print(f"quickstart --exit took {time.monotonic() - began:.1f} s")
@@ -82,6 +85,9 @@ def test_twelve_questions_are_answered_as_duckdb_answers_them_and_nothing_is_lef
     finally:
         run.close()
     assert not list(scratch.iterdir()), "the folder of the run"
+    (told,) = [json.loads(line) for line in run.lines if line.startswith("{")]
+    assert told["controllerUrl"].endswith(f":{run.ports['controller']}") and told["brokerUrl"].endswith(f":{run.ports['broker']}"), told
+    assert set(told) == {"controllerUrl", "brokerUrl", "zkAddress", "clusterName", "logs"}
     assert re.search(r"first full answer: \d+\.\d s", run.output), run.output
     assert re.search(r"memory of the idle daemons: \d+ MiB \(zookeeper \d+ \+ controller \d+ \+ broker \d+ \+ server-0 \d+\)", run.output), run.output
     sections = re.split(rf"^\d+ of {len(SAMPLES)}: ", run.output, flags=re.MULTILINE)[1:]
@@ -112,6 +118,20 @@ def test_an_interrupt_while_loading_stops_everything(scratch: Path) -> None:
         run.close()
     assert "interrupted" in run.output and "all daemons stopped" in run.output
     assert "Traceback" not in run.output
+    assert not list(scratch.iterdir()), "the folder of the run"
+
+
+def test_a_terminal_that_goes_while_the_daemons_start_stops_everything(scratch: Path) -> None:
+    run = QuickstartProcess(scratch)
+    try:
+        run.wait_for("in a cluster on this machine")
+        wait_until(lambda: len(run.pids()) >= 6, 60, "the daemons, some of them before they have handlers of their own")
+        run.process.send_signal(signal.SIGHUP)
+        assert run.wait(60) == 130, run.output
+        run.assert_nothing_is_left()
+    finally:
+        run.close()
+    assert "interrupted" in run.output and "all daemons stopped" in run.output and "Traceback" not in run.output
     assert not list(scratch.iterdir()), "the folder of the run"
 
 

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
+import subprocess
+import sys
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,6 +24,13 @@ from pinotpy.fs.memory import MemoryDeepStore
 from pinotpy.fs.settings import FileSystemSettings
 
 Put = Callable[[str, bytes], None]
+KILLED_WHILE_WRITING = """
+import os, signal, sys
+from pathlib import Path
+from pinotpy.fs.local import LocalDeepStore
+os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)
+LocalDeepStore(Path(sys.argv[1])).put("t/s", Path(sys.argv[2]))
+"""
 
 
 @pytest.fixture(scope="session")
@@ -236,6 +247,72 @@ def test_others_are_told_where_they_can_read_a_file_themselves(store: DeepStore,
         assert uri.endswith("/deep/store/t/s, a")
 
 
+def test_what_a_killed_writer_left_goes_once_it_is_old(store: DeepStore, put: Put, tmp_path: Path) -> None:
+    put("t/s/1", b"whole")
+    put("u/s/1", b"whole")
+    left = [tmp_path / "deep" / name for name in ("t/s/.unfinished-1", "t/gone/.unfinished-2", "u/s/.unfinished-3")]
+    leaves = isinstance(store, LocalDeepStore)  # the other ones here have a better way
+    if leaves:
+        for path in left:
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(b"half")
+            os.utime(path, (0, 0))  # as a second name of an old file, which was made just now
+    now_ms = time.time_ns() // 1_000_000
+    assert store.drop_unfinished("t", now_ms - 60_000) == 0 and keys(store) == ["t/s/1", "u/s/1"]
+    assert store.drop_unfinished("t", now_ms + 60_000) == (2 if leaves else 0)
+    assert keys(store) == ["t/s/1", "u/s/1"]
+    assert [path.exists() for path in left] == [False, False, leaves] and not (tmp_path / "deep" / "t" / "gone").exists()
+    assert store.drop_unfinished("none", now_ms + 60_000) == 0
+    for prefix in ("..", "/", "a/../.."):
+        with pytest.raises(UserError):
+            store.drop_unfinished(prefix, now_ms)
+
+
+def test_a_process_that_is_killed_while_it_writes_leaves_what_is_never_listed_and_can_be_dropped(tmp_path: Path) -> None:
+    (tmp_path / "source").write_bytes(b"content")
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED_WHILE_WRITING, str(tmp_path / "deep"), str(tmp_path / "source")], check=False, capture_output=True, timeout=60
+    )
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    store = LocalDeepStore(tmp_path / "deep")
+    assert [path.name[:12] for path in (tmp_path / "deep" / "t").iterdir()] == [".unfinished-"] and keys(store) == []
+    assert store.drop_unfinished("", time.time_ns() // 1_000_000 + 60_000) == 1
+    assert list((tmp_path / "deep").iterdir()) == []
+
+
+def test_links_among_unfinished_files_lead_nowhere(tmp_path: Path) -> None:
+    store, outside = LocalDeepStore(tmp_path / "deep"), tmp_path / "outside"
+    outside.mkdir()
+    (outside / ".unfinished-1").write_bytes(b"others'")
+    (tmp_path / "deep" / "t").symlink_to(outside)
+    (tmp_path / "deep" / "u").mkdir()
+    (tmp_path / "deep" / "u" / ".unfinished-2").symlink_to(outside / ".unfinished-1")
+    assert store.drop_unfinished("", time.time_ns() // 1_000_000 + 60_000) == 0
+    with pytest.raises(UserError, match="link"):
+        store.drop_unfinished("t", time.time_ns() // 1_000_000 + 60_000)
+    assert (outside / ".unfinished-1").read_bytes() == b"others'"
+
+
+@pytest.mark.parametrize("is_final", [False, True])
+def test_an_unfinished_file_that_somebody_deletes_is_written_once_more_and_whole(is_final: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, source, replace, tries = LocalDeepStore(tmp_path / "deep"), tmp_path / "source", os.replace, []
+    source.write_bytes(b"content" * 1000)
+
+    def with_a_deletion_before(of: Path, name: Path) -> None:
+        tries.append(of)
+        if len(tries) == 1:
+            of.unlink()
+        replace(of, name)
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+
+    monkeypatch.setattr(os, "link", refuse)
+    monkeypatch.setattr(os, "replace", with_a_deletion_before)
+    assert store.put("a/b", source, is_final=is_final).size_bytes == 7000
+    assert len(tries) == 2 and read(store, "a/b") == b"content" * 1000
+
+
 def test_links_inside_the_folder_lead_nowhere(tmp_path: Path) -> None:
     store = LocalDeepStore(tmp_path / "deep")
     outside = tmp_path / "outside"
@@ -263,6 +340,20 @@ def test_a_final_source_on_the_same_disk_is_not_copied(tmp_path: Path) -> None:
     store.put("from link", tmp_path / "link", is_final=True)
     assert read(store, "from link") == b"content" and not (tmp_path / "deep" / "from link").is_symlink()
     assert sorted(path.name for path in (tmp_path / "deep").iterdir()) == ["copied", "from link", "linked"]
+
+
+def test_a_new_final_source_is_linked_in_one_step_so_that_a_kill_leaves_nothing_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, source, linked = LocalDeepStore(tmp_path / "deep"), tmp_path / "source", []
+    source.write_bytes(b"content")
+    link = os.link
+
+    def watch(of: Path, name: Path) -> None:
+        linked.append(name.name)
+        link(of, name)
+
+    monkeypatch.setattr(os, "link", watch)
+    store.put("a/b", source, is_final=True)
+    assert linked == ["b"] and read(store, "a/b") == b"content"
 
 
 @pytest.mark.parametrize("number", [errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP])

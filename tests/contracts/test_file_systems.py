@@ -19,7 +19,7 @@ from hadoop_server import HdfsServer, missing_hadoop
 from object_storage import MISSING_GCS, MISSING_S3, AzureServer, GcsServer, S3Server, missing_azurite
 
 from pinotpy.errors import NotFoundError, RemoteError, UserError
-from pinotpy.fs.file_system import FileSystem
+from pinotpy.fs.file_system import UNFINISHED, FileSystem, WritesBeside
 from pinotpy.fs.file_systems import file_system_for
 from pinotpy.fs.settings import FileSystemSettings
 from pinotpy.fs.uris import join
@@ -188,6 +188,22 @@ def test_an_open_file_can_be_read_anywhere(place: Place, put: Put) -> None:
         assert reader.read(1) == b""
 
 
+def test_what_a_killed_writer_left_goes_once_it_is_old(place: Place, put: Put) -> None:
+    whole = ["t/a.bin", "t/day/b.bin", "u/a.bin"]
+    for name in whole:
+        put(name, b"whole")
+    left = [put(f"{folder}/{UNFINISHED}1", b"half") for folder in ("t", "t/day", "u")]
+    now_ms = time.time_ns() // 1_000_000
+    if not isinstance(place.files, WritesBeside):
+        return  # what is being written has no name there
+    is_staged = not place.root.startswith("gs:")
+    assert place.files.drop_unfinished(place.uri("t") + "/", now_ms - 3_600_000) == 0
+    assert place.files.drop_unfinished(place.uri("t") + "/", now_ms + 3_600_000) == (2 if is_staged else 0)
+    assert [place.files.exists(uri) for uri in left] == ([False, False, True] if is_staged else [True] * 3)
+    assert names(place) == whole
+    assert place.files.drop_unfinished(place.uri("none") + "/", now_ms + 3_600_000) == 0
+
+
 def test_what_was_opened_is_read_in_one_version_or_fails(place: Place, put: Put) -> None:
     """Ranges of an old and a new version would be a file that never was."""
     versions = [bytes([letter]) * (10 << 20) for letter in b"AB"]
@@ -262,6 +278,12 @@ def test_move_and_delete(place: Place, put: Put) -> None:
     assert names(place) == []
     put("t/s", b"again")
     assert read(place, uri) == b"again"
+
+
+def test_a_file_that_is_moved_to_where_it_is_stays(place: Place, put: Put) -> None:
+    uri = put("t/s", b"one")
+    assert place.files.move(uri, uri).size_bytes == 3
+    assert read(place, uri) == b"one" and names(place) == ["t/s"]
 
 
 @pytest.mark.parametrize("operation", ["fetch", "open", "move", "stat"])

@@ -7,6 +7,7 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from pinotpy.errors import (
     OutOfCapacityError,
     PinotError,
     QueryExecutionError,
+    QueryTimeoutError,
     RemoteError,
     ServerNotRespondingError,
     ServerUnreachableError,
@@ -27,6 +29,7 @@ from pinotpy.rpc.frame_channel import FrameChannel
 from pinotpy.rpc.frame_server import FrameServer
 from pinotpy.rpc.grpc_channel import GrpcChannel
 from pinotpy.rpc.memory import MemoryChannel
+from pinotpy.rpc.places import Places
 from pinotpy.rpc.security import RpcSecurity
 from pinotpy.rpc.server import RpcServer
 from pinotpy.rpc.wire import RequestKind, ServerRequest, decode_request, encode_cancel, encode_request
@@ -70,10 +73,13 @@ class MemoryWorld:
         self.channels.append(channel)
         return channel
 
-    def serve(self, handler: Handler, cancel: Canceller, *, token: str | None = None, concurrent_max: int = 8) -> ServerAddress:
+    def serve(self, handler: Handler, cancel: Canceller, *, token: str | None = None, concurrent_max: int = 8, **places: Any) -> ServerAddress:
         address = ServerAddress(f"Server_m_{len(self.servers)}", "m", len(self.servers))
-        self.servers[address] = Dispatcher(handler, cancel, cluster_token=token, concurrent_max=concurrent_max)
+        self.servers[address] = Dispatcher(handler, cancel, cluster_token=token, concurrent_max=concurrent_max, **places)
         return address
+
+    def places(self, address: ServerAddress) -> Places:
+        return self.servers[address].places
 
     def kill(self, address: ServerAddress) -> None:
         for channel in self.channels:
@@ -89,11 +95,15 @@ class GrpcWorld:
     def channel(self, token: str | None = None) -> QueryChannel:
         return GrpcChannel(RpcSecurity(cluster_token=token))
 
-    def serve(self, handler: Handler, cancel: Canceller, *, token: str | None = None, concurrent_max: int = 8) -> ServerAddress:
-        server = RpcServer(handler, cancel, host="127.0.0.1", port=0, security=RpcSecurity(cluster_token=token), concurrent_max=concurrent_max)
+    def serve(self, handler: Handler, cancel: Canceller, *, token: str | None = None, concurrent_max: int = 8, **places: Any) -> ServerAddress:
+        security = RpcSecurity(cluster_token=token)
+        server = RpcServer(handler, cancel, host="127.0.0.1", port=0, security=security, concurrent_max=concurrent_max, **places)
         address = ServerAddress("Server_127.0.0.1_x", "127.0.0.1", server.start())
         self.servers[address] = server
         return address
+
+    def places(self, address: ServerAddress) -> Places:
+        return self.servers[address].dispatcher.places
 
     def kill(self, address: ServerAddress) -> None:
         self.servers.pop(address).stop(0.0)
@@ -112,12 +122,15 @@ class FrameWorld:
     def channel(self, token: str | None = None) -> QueryChannel:
         return FrameChannel(RpcSecurity(cluster_token=token))
 
-    def serve(self, handler: Handler, cancel: Canceller, *, token: str | None = None, concurrent_max: int = 8) -> ServerAddress:
-        dispatcher = Dispatcher(handler, cancel, cluster_token=token, concurrent_max=concurrent_max)
+    def serve(self, handler: Handler, cancel: Canceller, *, token: str | None = None, concurrent_max: int = 8, **places: Any) -> ServerAddress:
+        dispatcher = Dispatcher(handler, cancel, cluster_token=token, concurrent_max=concurrent_max, **places)
         server = FrameServer(dispatcher, host="127.0.0.1", port=0, security=RpcSecurity(cluster_token=token))
         address = ServerAddress("Server_127.0.0.1_x", "127.0.0.1", 1, frame_port=server.start())
         self.servers[address] = server
         return address
+
+    def places(self, address: ServerAddress) -> Places:
+        return self.servers[address].dispatcher.places
 
     def kill(self, address: ServerAddress) -> None:
         self.servers.pop(address).stop(0.0)
@@ -301,6 +314,79 @@ def test_calls_beyond_the_capacity_are_refused_with_211_and_the_others_answered(
             release.set()
         assert await asyncio.gather(*busy) == [b"done", b"done"]
         assert await channel.call(server, query(4), 5.0) == b"done"
+
+    run(world, work)
+
+
+def test_calls_beyond_the_places_wait_for_one_and_those_that_are_given_up_never_begin(world: World) -> None:
+    release = threading.Event()
+    calls = Calls(answer=lambda request: b"done" if release.wait(WAIT_S) else b"never")
+    server = world.serve(calls.handle, calls.cancel, concurrent_max=2, waiting_max=3)
+    places = world.places(server)
+
+    async def work(channel: QueryChannel) -> None:
+        busy = [asyncio.ensure_future(channel.call(server, query(i), 5.0)) for i in range(2)]
+        try:
+            await until(lambda: len(calls.seen) == 2)
+            waiting = [asyncio.ensure_future(channel.call(server, query(i), 5.0)) for i in (2, 3, 4)]
+            await until(lambda: places.waiting == 3)
+            with pytest.raises(OutOfCapacityError) as caught:
+                await channel.call(server, query(5), 5.0)
+            assert caught.value.code == 211
+            waiting[0].cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting[0]
+            await until(lambda: places.waiting == 2)
+            later = asyncio.ensure_future(channel.call(server, query(6), 5.0))
+            await until(lambda: places.waiting == 3)
+            assert not later.done() and len(calls.seen) == 2
+        finally:
+            release.set()
+        assert await asyncio.gather(*busy, waiting[1], waiting[2], later) == [b"done"] * 5
+
+    run(world, work)
+    assert sorted(request.request_id for request in calls.seen) == [0, 1, 3, 4, 6]
+    assert (places.working, places.waiting) == (0, 0)
+
+
+def test_a_call_that_waits_until_its_time_is_up_is_told_so(world: World) -> None:
+    release = threading.Event()
+    calls = Calls(answer=lambda request: b"done" if release.wait(WAIT_S) else b"never")
+    server = world.serve(calls.handle, calls.cancel, concurrent_max=1, waiting_max=3)
+
+    async def work(channel: QueryChannel) -> None:
+        busy = asyncio.ensure_future(channel.call(server, query(0), 5.0))
+        try:
+            await until(lambda: len(calls.seen) == 1)
+            with pytest.raises(QueryTimeoutError, match="waited on the server"):
+                await channel.call(server, query(1, timeout_ms=200), 5.0)
+        finally:
+            release.set()
+        assert await busy == b"done"
+        assert await channel.call(server, query(2), 5.0) == b"done"
+
+    run(world, work)
+    assert len(calls.seen) == 2
+
+
+def test_small_calls_pass_the_large_ones_that_hold_all_other_places(world: World) -> None:
+    release = threading.Event()
+
+    def is_small(request: bytes) -> bool:
+        return decode_request(request).request_id >= 100
+
+    calls = Calls(answer=lambda request: b"tile" if is_small(request) else b"done" if release.wait(WAIT_S) else b"never")
+    server = world.serve(calls.handle, calls.cancel, concurrent_max=2, small_max=1, waiting_max=5, is_small=is_small)
+
+    async def work(channel: QueryChannel) -> None:
+        busy = [asyncio.ensure_future(channel.call(server, query(i), 5.0)) for i in range(4)]
+        try:
+            await until(lambda: len(calls.seen) == 2)
+            for number in range(100, 105):
+                assert await channel.call(server, query(number), 5.0) == b"tile"
+        finally:
+            release.set()
+        assert await asyncio.gather(*busy) == [b"done"] * 4
 
     run(world, work)
 

@@ -15,8 +15,10 @@ import pytest
 from pinotpy.config.schema import Schema
 from pinotpy.errors import AlreadyExistsError, NotFoundError, SegmentCorruptError
 from pinotpy.segment.builder import build_segment_into
-from pinotpy.segment.directory import FileDirectory, MemoryDirectory, SegmentDirectory
+from pinotpy.segment.directory import SegmentDirectory
+from pinotpy.segment.file_directory import FileDirectory
 from pinotpy.segment.immutable import open_segment, scrub
+from pinotpy.segment.memory_directory import MemoryDirectory
 
 Make = Callable[[str], SegmentDirectory]
 

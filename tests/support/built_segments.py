@@ -16,8 +16,8 @@ from pinotpy.query.control import QueryControl
 from pinotpy.query.execute import execute
 from pinotpy.query.partial import PartialResult
 from pinotpy.segment.builder import build_segment_into
-from pinotpy.segment.directory import MemoryDirectory
 from pinotpy.segment.immutable import ImmutableSegment, open_segment
+from pinotpy.segment.memory_directory import MemoryDirectory
 
 
 def schema_of(types: Mapping[str, str], *, multi: Sequence[str] = (), metrics: Sequence[str] = ()) -> Schema:

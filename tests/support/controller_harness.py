@@ -22,6 +22,7 @@ from pinotpy.config.settings import ControllerSettings
 from pinotpy.config.table import TableConfig
 from pinotpy.controller.app import build_controller_app
 from pinotpy.controller.catalog import Catalog
+from pinotpy.controller.check_room import CheckRoom
 from pinotpy.controller.context import Controller, Identity
 from pinotpy.controller.periodic.scheduler import PeriodicScheduler
 from pinotpy.controller.segment_files import SegmentFiles
@@ -173,6 +174,7 @@ def start_harness(
         ),
         crypters=Crypters(read.crypter),
         scratch_dir=scratch,
+        check_room=CheckRoom(read.upload_check_bytes_max),
         clock=clock,
         metrics=Metrics("controller", METRICS_BY_ROLE["controller"]),
         peers=httpx.Client(trust_env=False),

@@ -31,6 +31,8 @@ class QuickstartProcess:
         self.ports = {"zk": free_port(), "controller": free_port(), "broker": free_port()}
         options = [part for name, port in self.ports.items() for part in (f"--{name}-port", str(port))]
         self.lines: list[str] = []
+        # As from a terminal, also where the tests run under nohup: it would rightly survive a hang-up there.
+        ours = signal.signal(signal.SIGHUP, signal.SIG_DFL)
         self.process = subprocess.Popen(
             [sys.executable, "-m", "pinotpy", "quickstart", *options, *arguments],
             stdout=subprocess.PIPE,
@@ -40,6 +42,7 @@ class QuickstartProcess:
             # Wide enough that no table cell is cut; folders of the run are made in `scratch`.
             env={**os.environ, _MARK: self.mark, "COLUMNS": "200", "TMPDIR": str(scratch)},
         )
+        signal.signal(signal.SIGHUP, ours)
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 

@@ -13,7 +13,7 @@ from pinotpy.query.context import And, Filter, Predicate
 
 @dataclass(frozen=True, slots=True)
 class Half:
-    """One half of a table with what is asked of it. A hybrid table's halves carry the time boundary as a predicate."""
+    """One half of a table with what is asked of it. `time_predicate`: its side of the time boundary, which no table has before there are hybrid ones."""
 
     routing: TableRouting
     time_predicate: Predicate | None = None
@@ -27,11 +27,15 @@ class Half:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A table as a query names it: `flights` (all its halves) or `flights_OFFLINE`."""
+    """A table as a query names it: `flights` (all its halves) or `flights_OFFLINE`.
+
+    timeout_ms: the time of a query that asks for no other (query.timeoutMs; of two halves the lesser); None: the broker's.
+    """
 
     raw_table_name: str
     schema: Schema
     halves: tuple[Half, ...]
+    timeout_ms: int | None = None
 
 
 class Catalog(Protocol):

@@ -6,9 +6,12 @@ Built lazily per table and kept while the parts of the view that it was built fr
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from typing import Any
+
+from pydantic import ValidationError
 
 from pinotpy.broker.catalog import Half, Target
 from pinotpy.broker.routing.table_routing import TableRouting, living_replicas
@@ -16,6 +19,7 @@ from pinotpy.clock import Clock
 from pinotpy.cluster.spectator import ClusterView
 from pinotpy.cluster.views import InstanceConfig
 from pinotpy.config.schema import Schema
+from pinotpy.config.serving import QueryConfig
 from pinotpy.errors import ClusterError, InvalidConfigError, InvalidQueryError, ServerUnreachableError, TableNotFoundError
 from pinotpy.names import TableType, raw_table_name, split_table_name, table_name_with_type
 from pinotpy.pql.ast import Dialect
@@ -76,15 +80,16 @@ class ClusterCatalog:
         if known is not None and self._clock.now_ms() < known[0]:
             return known[1]
         raw, table_type = self._find(view, table, dialect)
-        halves, until_ms = [], FOREVER_MS
+        halves, timeouts_ms, until_ms = [], [], FOREVER_MS
         for kind in TableType:
             name = table_name_with_type(raw, kind)
             if name in view.ideal_states and table_type in (None, kind):
                 halves.append(Half(self.routing(name)))
+                timeouts_ms.append(_timeout_ms(view.table_configs.get(name)))
                 until_ms = min(until_ms, self._routings[name].until_ms)
         if not halves:
             raise TableNotFoundError(f"table '{table}' is not served: its config exists, its ideal state does not", table=table)
-        target = Target(raw, self._schema(view, raw), tuple(halves))
+        target = Target(raw, self._schema(view, raw), tuple(halves), min((found for found in timeouts_ms if found is not None), default=None))
         if self._view() is view:
             if len(self._resolved) >= RESOLVED_MAX:
                 self._resolved.clear()
@@ -177,3 +182,12 @@ class ClusterCatalog:
                 raise InvalidQueryError(f"the schema of table '{raw}' in the cluster is not valid: {error.message}", table=raw) from error
             self._schemas[raw] = known
         return known[1]
+
+
+def _timeout_ms(config: Mapping[str, Any] | None) -> int | None:
+    """query.timeoutMs of a table config as it is stored; None where it says none, or nothing that could be read."""
+    section = (config or {}).get("query")
+    try:
+        return QueryConfig.model_validate(section).timeout_ms if section else None
+    except ValidationError:
+        return None

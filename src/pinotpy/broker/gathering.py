@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from pinotpy.broker.catalog import Half, Target
 from pinotpy.broker.parts import Broker
-from pinotpy.broker.plan_cache import Asked
+from pinotpy.broker.plan_cache import BoundQuery
 from pinotpy.broker.scatter import Gathered, scatter
 from pinotpy.errors import MemoryLimitError, QueryTimeoutError
 from pinotpy.query.context import QueryContext
@@ -19,8 +19,8 @@ from pinotpy.rpc.wire import FLAG_FEW_ROWS, FLAG_TRACE, FLAG_WHOLE, LAST_WORD_S,
 QUARANTINE_NS = 2_000_000_000
 
 
-async def gather(broker: Broker, context: QueryContext, bound: Asked | None, target: Target, number: int, deadline_ns: int) -> Gathered:
-    """Scatter to the servers of every half of the table and collect. `bound`: the query by its template, whose context is given."""
+async def gather(broker: Broker, context: QueryContext, bound: BoundQuery | None, target: Target, number: int, deadline_ns: int) -> Gathered:
+    """Scatter to the servers of every half of the table and collect. `bound`: what servers get of the context where they know the rest."""
     excluded = _quarantined(broker)
     now_ms = broker.clock.now_ms()
     hedge_after_s = broker.limits.hedge_after_ms / 1000
@@ -104,17 +104,17 @@ class _AskHalf:
         return await self._asking.send(server, segments, self)
 
 
-def _encoded(context: QueryContext, bound: Asked | None, half: Half, now_ms: int) -> tuple[bytes, bytes | None]:
-    """What servers of one half get: the context, or that of the template and the literals."""
+def _encoded(context: QueryContext, bound: BoundQuery | None, half: Half, now_ms: int) -> tuple[bytes, bytes | None]:
+    """What servers of one half get: the whole context, or what many queries share of it and the literals."""
 
     def of_half() -> QueryContext:
         return replace(context, table=half.routing.table, filter=half.with_time_boundary(context.filter))
 
-    if bound is None or bound.plan is None or bound.literals is None:
+    if bound is None:
         return encode_context(pin_time(of_half(), now_ms)), None
     predicate = half.time_predicate
     literals = bound.literals if predicate is None else bound.literals + literals_of(predicate)
-    encoded = bound.plan.blank_context((half.routing.table, predicate), of_half)
+    encoded = bound.blanks.get((half.routing.table, predicate), of_half)
     return encoded, encode_literals(literals)
 
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from pinotpy.broker.gathering import gather
 from pinotpy.broker.parts import Broker, BrokerLimits, Question, SendToServer
-from pinotpy.broker.plan_cache import Asked, Plan
+from pinotpy.broker.plan_cache import Asked, BoundQuery, Plan
 from pinotpy.broker.scatter import Gathered
 from pinotpy.config.schema import Schema
 from pinotpy.errors import ParseError, PinotError, QueryCancelledError, QueryTimeoutError
@@ -85,7 +85,7 @@ async def answer_query(broker: Broker, question: Question, may_read: Callable[[s
         is_traced = options.trace
         if not is_traced:
             laps = UNTIMED
-        deadline_ns = start_ns + (options.timeout_ms or broker.limits.timeout_ms) * 1_000_000
+        deadline_ns = start_ns + _timeout_ms(broker, options) * 1_000_000
         laps.lap("PARSE", cached=known is not None)
         if not statement.table:
             context = compile_without_table(statement, options, functools.partial(_check_compiling, broker, deadline_ns))
@@ -97,6 +97,8 @@ async def answer_query(broker: Broker, question: Question, may_read: Callable[[s
             may_read(statement.table)
             target = broker.catalog.resolve(statement.table, question.dialect)
             envelope.tables_queried = (target.raw_table_name,)
+            if target.timeout_ms is not None:
+                deadline_ns = start_ns + _timeout_ms(broker, options, target.timeout_ms) * 1_000_000
             laps.lap("ROUTE")
             context = plan.compiled_for(target.schema)
             if context is None:
@@ -108,8 +110,7 @@ async def answer_query(broker: Broker, question: Question, may_read: Callable[[s
             await broker.admission.enter((deadline_ns - broker.clock.monotonic_ns()) / 1e9)
             try:
                 laps.lap("WAIT")
-                bound = asked if asked is not None and asked.plan is not None else None
-                gathered = await gather(broker, context, bound, target, number, deadline_ns)
+                gathered = await gather(broker, context, _bound(plan, known, asked, context), target, number, deadline_ns)
                 if is_traced:
                     servers = len(gathered.asked | gathered.responded | gathered.unreachable)
                     laps.lap("SCATTER", servers=servers, rowsOut=sum(p.num_rows for _, p in gathered.partials))
@@ -143,6 +144,21 @@ async def answer_query(broker: Broker, question: Question, may_read: Callable[[s
     return await asyncio.to_thread(write, shown, envelope) if is_long else write(shown, envelope)
 
 
+def _timeout_ms(broker: Broker, options: QueryOptions, of_table_ms: int | None = None) -> int:
+    """The query's own time, else its table's, else the broker's; a query may ask for as much as the table or the broker gives."""
+    default_ms = of_table_ms or broker.limits.timeout_ms
+    return min(options.timeout_ms or default_ms, max(default_ms, broker.limits.timeout_ms))
+
+
+def _bound(plan: Plan, known: Plan | None, asked: Asked | None, context: QueryContext) -> BoundQuery | None:
+    """What servers get of a query whose shape or text was asked before; None for one that is asked for the first time."""
+    if plan is not known or plan.context is not context:
+        return None
+    if asked is None or asked.plan is None:
+        return plan.bound()
+    return None if asked.literals is None else BoundQuery(plan.blanks, asked.literals)
+
+
 async def _parse(broker: Broker, question: Question) -> Plan:
     if _is_over_limit(broker, question):
         raise ParseError(
@@ -166,7 +182,7 @@ def _parsed(question: Question) -> Statement:
 
 
 def _options(broker: Broker, question: Question, statement: Statement) -> QueryOptions:
-    return query_options(statement, question.query_options, question.debug_options, trace=question.trace, timeout_max_ms=broker.limits.timeout_ms)
+    return query_options(statement, question.query_options, question.debug_options, trace=question.trace)
 
 
 async def _compile(broker: Broker, question: Question, plan: Plan, schema: Schema, asked: Asked | None, deadline_ns: int) -> QueryContext:
@@ -182,7 +198,8 @@ async def _compile(broker: Broker, question: Question, plan: Plan, schema: Schem
     )
     if len(question.text) > INLINE_TEXT_CHARACTERS_MAX:
         return await asyncio.to_thread(compile_it, plan.statement, check=functools.partial(_check_compiling, broker, deadline_ns))
-    plan.context, plan.schema = compile_it(plan.statement), schema
+    context = compile_it(plan.statement)
+    plan.compiled(schema, context)
     broker.plans.put(question, plan)
     if asked is not None:
 
@@ -194,7 +211,7 @@ async def _compile(broker: Broker, question: Question, plan: Plan, schema: Schem
             return compile_it(replace(statement, explain=plan.statement.explain))
 
         broker.templates.learn(asked, plan, compiled)
-    return plan.context
+    return context
 
 
 def _check_compiling(broker: Broker, deadline_ns: int) -> None:

@@ -16,8 +16,9 @@ from pinotpy.pql.ast import Dialect, Expression, Statement
 from pinotpy.pql.shape import Shape, shape_of
 from pinotpy.query.context import LiteralValue, QueryContext, QueryOptions
 from pinotpy.query.context_codec import encode_context
-from pinotpy.query.literals import blank
+from pinotpy.query.literals import blank, literals_of
 from pinotpy.query.rewrite.constants import calls_constants
+from pinotpy.query.rewrite.pin_time import reads_clock
 from pinotpy.query.short_answers import ShortAnswer, short_answer_of
 from pinotpy.query.templates import Template, make_template
 
@@ -26,21 +27,55 @@ SHAPES_MAX = 512
 TEMPLATES_MAX = 512
 # Finding a template costs a compilation for each literal: only for what is asked again.
 SEEN_MIN = 2
+# Tables and time boundaries for which a plan keeps what it sends.
+BLANKS_MAX = 8
+
+
+class Blanks:
+    """What the queries of one compiled context send of it: its bytes without the literals of its filter."""
+
+    __slots__ = ("_encoded",)
+
+    def __init__(self) -> None:
+        self._encoded: dict[Hashable, bytes] = {}
+
+    def get(self, key: Hashable, context: Callable[[], QueryContext]) -> bytes:
+        """The bytes of `context()`, made once. `key`: what they depend on besides the compiled context."""
+        found = self._encoded.get(key)
+        if found is None:
+            if len(self._encoded) >= BLANKS_MAX:
+                self._encoded.clear()
+            found = self._encoded[key] = encode_context(blank(context()))
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class BoundQuery:
+    """A query that servers get as a name of what they know and its literals, in the order of its filter."""
+
+    blanks: Blanks
+    literals: list[LiteralValue]
 
 
 @dataclass(slots=True)
 class Plan:
     """A parsed query; `context` is valid for the very `schema` it was compiled against (None: not compiled yet).
 
-    short: what `short_answer` found, for which context. encoded: what a template's queries send of their context, by what else it depends on (handler).
+    blanks: of the context. short, own: what `short_answer` and `bound` found, in a tuple once they have looked.
     """
 
     statement: Statement
     options: QueryOptions
     schema: Schema | None = None
     context: QueryContext | None = None
-    encoded: dict[Hashable, bytes] = field(default_factory=dict)
-    short: tuple[QueryContext, ShortAnswer | None] | None = None
+    blanks: Blanks = field(default_factory=Blanks)
+    short: tuple[ShortAnswer | None] | None = None
+    own: tuple[BoundQuery | None] | None = None
+
+    def compiled(self, schema: Schema, context: QueryContext) -> None:
+        """Take the context for this schema; what was kept of another one goes."""
+        self.schema, self.context = schema, context
+        self.blanks, self.short, self.own = Blanks(), None, None
 
     def compiled_for(self, schema: Schema) -> QueryContext | None:
         """The context, if it was compiled against this schema."""
@@ -48,21 +83,18 @@ class Plan:
 
     def short_answer(self) -> ShortAnswer | None:
         """How few rows become the answer (query/short_answers.py), found out once; None: the long way."""
-        context = self.context
-        if context is None:
+        if self.context is None:
             return None
-        if self.short is None or self.short[0] is not context:
-            self.short = context, short_answer_of(context)
-        return self.short[1]
+        if self.short is None:
+            self.short = (short_answer_of(self.context),)
+        return self.short[0]
 
-    def blank_context(self, key: Hashable, context: Callable[[], QueryContext]) -> bytes:
-        """The bytes of a template's context, made once."""
-        found = self.encoded.get(key)
-        if found is None:
-            if len(self.encoded) >= 8:
-                self.encoded.clear()
-            found = self.encoded[key] = encode_context(blank(context()))
-        return found
+    def bound(self) -> BoundQuery | None:
+        """The plan's own text, for one that is asked again; None: servers get its whole context, since it depends on the clock."""
+        if self.own is None:
+            context = self.context
+            self.own = (None if context is None or reads_clock(context) else BoundQuery(self.blanks, literals_of(context.filter)),)
+        return self.own[0]
 
 
 class PlanCache:

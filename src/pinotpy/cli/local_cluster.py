@@ -25,6 +25,8 @@ _SHIM = "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 15); os.getppid() ==
 PROGRAM = (sys.executable, "-m", "pinotpy")
 START_TIMEOUT_S = 90.0
 STOP_TIMEOUT_S = 20.0
+# How long a daemon that did not stop may take to write where it hangs.
+ABORT_TIMEOUT_S = 5.0
 
 
 @dataclass(slots=True)
@@ -107,11 +109,16 @@ class LocalCluster:
         daemon.process.wait(STOP_TIMEOUT_S)
 
     def stop(self, name: str, timeout_s: float = STOP_TIMEOUT_S) -> int:
-        """SIGTERM and wait; returns the exit status (-9 if it had to be killed)."""
+        """SIGTERM and wait; returns the exit status, negative if it had to be ended: -6, its log says where it hung, or -9."""
         self.daemons[name].ask_to_stop()
         process = self.daemons[name].process
         try:
             return process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            # Daemons write the stacks of all threads then, also when no Python runs in them any more.
+            process.send_signal(signal.SIGABRT)
+        try:
+            return process.wait(ABORT_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             process.kill()
             return process.wait(STOP_TIMEOUT_S)

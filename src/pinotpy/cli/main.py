@@ -46,8 +46,8 @@ def _register() -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Entry point of the `pinotpy` executable; `arguments` instead of the process's own. Ends with SystemExit."""
-    _register()
     try:
+        _register()
         app(arguments)
     except PinotError as error:
         print(f"pinotpy: {error.message}", file=sys.stderr)

@@ -56,8 +56,15 @@ def access(user: str | None, password: str | None, token: str | None, ca: Path |
 
 
 def print_status(answer: dict[str, Any], as_json: bool) -> None:
-    """The answer to a change: its status line, or all of it as JSON."""
+    """The answer to a change: its status line, and on standard error the keys that nothing reads; or all of it as JSON."""
     typer.echo(json.dumps(answer, indent=2) if as_json else str(answer.get("status", answer)))
+    unknown = answer.get("unrecognizedProperties")
+    if unknown and not as_json:
+        # Most often a key that is spelt wrongly: the index that it was to name is not there.
+        typer.echo(f"note: keys that nothing reads: {', '.join(sorted(unknown))}", err=True)
+    idle = answer.get("propertiesWithoutEffect")
+    if idle and not as_json:
+        typer.echo(f"note: keys that have no effect yet: {', '.join(sorted(idle))}", err=True)
 
 
 def progress(as_json: bool) -> Progress:

@@ -7,8 +7,10 @@ ask the sample queries; read the memory of the idle daemons.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -67,10 +69,10 @@ def _own_command() -> str:
 
 
 class Quickstart:
-    """One run; `stop` must be called at its end."""
+    """One run; `stop` must be called at its end. `as_json`: what it tells goes to standard error."""
 
-    def __init__(self, directory: Path, ports: Ports, zk_address: str | None = None) -> None:
-        self.console = Console(highlight=False)
+    def __init__(self, directory: Path, ports: Ports, zk_address: str | None = None, *, as_json: bool = False) -> None:
+        self.console = Console(highlight=False, stderr=as_json)
         self.cluster = LocalCluster(directory / "logs")
         self.directory = directory
         self._zk_address = zk_address
@@ -107,6 +109,17 @@ class Quickstart:
         self._print_measurements(first_answer_s, time.perf_counter() - started)
         self.is_complete = True
 
+    def addresses(self) -> dict[str, str]:
+        """Where everything is."""
+        assert self._zk_address is not None
+        return {
+            "controllerUrl": self.controller_url,
+            "brokerUrl": self.broker_url,
+            "zkAddress": self._zk_address,
+            "clusterName": CLUSTER,
+            "logs": str(self.cluster.directory),
+        }
+
     def print_addresses(self) -> None:
         """Where everything is, and what to try. Examples stand outside of the frame and unbroken, to be copied."""
         places = f"query page   {self.controller_url}/query\nREST, docs   {self.controller_url}/docs\nbroker       {self.broker_url}/query"
@@ -120,14 +133,20 @@ class Quickstart:
         self.console.print("Ctrl-C stops everything")
 
     def stop(self) -> bool:
-        """Stop all daemons; return whether all ended by themselves with status 0."""
+        """Stop all daemons; return whether all ended as they should."""
         statuses = self.cluster.stop_all()
-        failed = {name: status for name, status in statuses.items() if status != 0}
+        # One that had not come as far as its own handler was ended by the signal itself.
+        failed = {name: status for name, status in statuses.items() if status not in (0, -signal.SIGTERM)}
         if failed:
-            self.console.print(f"[red]these daemons did not stop cleanly:[/red] {failed}")
+            self.say(f"[red]these daemons did not stop cleanly:[/red] {failed}")
         else:
-            self.console.print("all daemons stopped")
+            self.say("all daemons stopped")
         return not failed
+
+    def say(self, text: str) -> None:
+        """Print, if there is still somebody to read it: the terminal may be gone."""
+        with contextlib.suppress(OSError):
+            self.console.print(text, soft_wrap=True)
 
     # --- steps -----------------------------------------------------------------------------------------------------
 

@@ -198,7 +198,8 @@ class ControllerClient:
         return dict(self._read(f"/table/{_quoted(table)}/jobs"))
 
     def reload_status(self, job_id: str) -> dict[str, Any]:
-        """How far a reload is: status, totalSegmentCount, successCount, failureCount, segmentReloadFailures … NotFoundError: no such job."""
+        """How far a reload is: status, totalSegmentCount, successCount, failureCount, segmentReloadFailures … `rebuildSegments` are those
+        of which the config asks what only a new build brings. NotFoundError: no such job."""
         return dict(self._read(f"/segments/segmentReloadStatus/{_quoted(job_id)}"))
 
     def need_reload(self, table: str) -> dict[str, Any]:

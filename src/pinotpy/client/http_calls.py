@@ -123,8 +123,10 @@ class HttpCalls:
             sent["Content-Type"] = content_type
         query = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in (params or {}).items() if value is not None}
         timeout = httpx.Timeout(timeout_s, connect=min(CONNECT_TIMEOUT_S, timeout_s))
+        # Headers are bytes: addresses of storages are written as they are, in UTF-8.
+        lines = httpx.Headers(sent, encoding="utf-8")
         try:
-            with client.stream(method, url, content=content, params=query or None, headers=sent, files=files, timeout=timeout) as response:
+            with client.stream(method, url, content=content, params=query or None, headers=lines, files=files, timeout=timeout) as response:
                 body = _read(response.iter_bytes(), url, ends, timeout_s, answer_bytes_max)
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError) as problem:
             raise ServerUnreachableError(f"'{url}' cannot be reached: {problem or type(problem).__name__}", url=url) from problem

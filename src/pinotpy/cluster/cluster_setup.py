@@ -32,6 +32,7 @@ def create_cluster(store: ClusterStore, paths: ClusterPaths) -> None:
         paths.all_segments,
         paths.all_instance_partitions,
         paths.segment_lineages,
+        paths.segment_uploads,
     ]
     for folder in folders:
         _create(store, folder)

@@ -2,7 +2,7 @@
 
 `step` does one pass and is called by the loop's thread: hinted by watches and by finished transitions, and periodically.
 Transitions run in a bounded pool, one at a time per partition; what they lead to is written by the next pass, all of a
-resource together. The states in memory are the truth: after a lost session they are announced anew, nothing is unloaded.
+resource together. The states in memory (own_states.py) are the truth: after a lost session they are announced anew, nothing is unloaded.
 """
 
 from __future__ import annotations
@@ -11,11 +11,10 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from typing import Protocol
 
 from pinotpy.clock import Clock, SystemClock
-from pinotpy.cluster.buckets import StoredRecord, in_multis, plan_write, read_record
+from pinotpy.cluster.buckets import in_multis
 from pinotpy.cluster.membership import (
     Member,
     announce_within,
@@ -27,13 +26,14 @@ from pinotpy.cluster.membership import (
     write_history,
     write_instance_config,
 )
+from pinotpy.cluster.own_states import INFO_CHARS_MAX, OwnStates
 from pinotpy.cluster.paths import ClusterPaths
 from pinotpy.cluster.process_identity import StartOf
 from pinotpy.cluster.reconcile_loop import ReconcileLoop
 from pinotpy.cluster.records import ZNRecord
 from pinotpy.cluster.state_model import STATE_MODELS
 from pinotpy.cluster.store import ClusterStore, Delete, SessionEvent, SessionState, SetData
-from pinotpy.cluster.views import DROPPED, ERROR, STATE_TRANSITION, USER_DEFINE_MSG, CurrentState, Message, PartitionState
+from pinotpy.cluster.views import DROPPED, ERROR, STATE_TRANSITION, USER_DEFINE_MSG, Message, PartitionState
 from pinotpy.errors import ClusterError, DecodeError, NoNodeError
 
 logger = logging.getLogger(__name__)
@@ -43,7 +43,6 @@ FULL_PERIOD_S = 30.0
 WORKERS = 8
 # A live session of another process on the same instance id: wait this long for it to end, then give up.
 ANNOUNCE_TIMEOUT_S = 60.0
-_INFO_CHARS_MAX = 1000
 _ACCEPTED_MAX = 10_000
 _IDLE_POLL_S = 0.02
 
@@ -64,16 +63,6 @@ class TransitionExecutor(Protocol):
     """Runs transitions; simulations bring their own."""
 
     def submit(self, work: Callable[[], None], /) -> object: ...
-
-
-@dataclass(slots=True)
-class _Resource:
-    """States of one resource, and what is stored of them in the current session."""
-
-    state_model: str
-    partitions: dict[str, PartitionState] = field(default_factory=dict)
-    is_dirty: bool = True
-    stored: StoredRecord | None = None
 
 
 class Participant:
@@ -106,7 +95,7 @@ class Participant:
         self._pool = None if executor else ThreadPoolExecutor(workers, thread_name_prefix=f"transition-{member.instance}")
         self._executor = executor or self._pool
         self._lock = threading.Lock()  # guards what the pool's threads touch: the next five
-        self._resources: dict[str, _Resource] = {}
+        self._states = OwnStates(store, paths, member.instance, self._lock)
         self._accepted: dict[str, Message] = {}
         self._running: set[tuple[str, str]] = set()
         self._finished: list[str] = []
@@ -129,9 +118,12 @@ class Participant:
 
     def states(self, resource: str) -> dict[str, str]:
         """partition → state as this instance has it."""
-        with self._lock:
-            found = self._resources.get(resource)
-            return {name: entry.state for name, entry in found.partitions.items()} if found else {}
+        return self._states.of(resource)
+
+    def fail(self, resource: str, partition: str, reason: str) -> None:
+        """What a partition serves broke: it is in ERROR from now on, as after a failed transition. Nothing happens if it is not here."""
+        if self._states.fail(resource, partition, reason, self._clock.now_ms()):
+            self._loop.hint()
 
     def start(self) -> None:
         """Join (blocking) and keep going on a thread. Raises AlreadyExistsError, ConnectionLostError."""
@@ -192,9 +184,7 @@ class Participant:
         sessions_path = self._paths.current_states(self.instance, session)
         if self._store.exists(sessions_path) is None:
             self._store.create(sessions_path, make_parents=True)
-        with self._lock:
-            for resource in self._resources.values():
-                resource.is_dirty, resource.stored = True, None
+        self._states.begin_session(session)
         self._session = session
         self._write_states()
         announce_within(self._store, self._paths, self._member, timeout_s=self._announce_timeout_s, clock=self._clock, start_of=self._start_of)
@@ -277,8 +267,7 @@ class Participant:
         model = STATE_MODELS.get(message.state_model)
         if model is None:
             return f"unknown state model '{message.state_model}'"
-        resource = self._resources.get(message.resource)
-        entry = resource.partitions.get(message.partition) if resource else None
+        entry = self._states.entry(message.resource, message.partition)
         state = entry.state if entry else model.initial_state
         if state == message.to_state or (entry is None and message.to_state == DROPPED):
             return ""
@@ -297,14 +286,15 @@ class Participant:
             else:
                 self._handler.on_transition(message.resource, message.partition, message.from_state, message.to_state)
         except Exception as error:
-            state, info = ERROR, f"{type(error).__name__}: {error}"[:_INFO_CHARS_MAX]
+            state, info = ERROR, f"{type(error).__name__}: {error}"[:INFO_CHARS_MAX]
             logger.exception(
                 "%s failed instance=%s resource=%s partition=%s", message.subtype or message.kind, self.instance, message.resource, message.partition
             )
         ended_ms = self._clock.now_ms()
         with self._lock:
             if message.kind == STATE_TRANSITION:
-                self._set_state(message, PartitionState(state, message.from_state, started_ms, ended_ms, info, message.source))
+                entry = PartitionState(state, message.from_state, started_ms, ended_ms, info, message.source)
+                self._states.set(message.resource, message.state_model, message.partition, entry)
             self._running.discard((message.resource, message.partition))
             self._finished.append(message.id)
             self._num_executing -= 1
@@ -315,14 +305,6 @@ class Participant:
             )  # fmt: skip
         self._messages_changed = True
         self._loop.hint()
-
-    def _set_state(self, message: Message, entry: PartitionState) -> None:
-        resource = self._resources.setdefault(message.resource, _Resource(message.state_model))
-        resource.is_dirty = True
-        if entry.state == DROPPED:
-            resource.partitions.pop(message.partition, None)
-        else:
-            resource.partitions[message.partition] = entry
 
     def _mark_read(self, messages: Sequence[Message]) -> None:
         """As Helix does, for operators and tools; nothing depends on it."""
@@ -349,44 +331,18 @@ class Participant:
         """Write changed resources, then delete the messages that led there: never the other way round."""
         with self._lock:
             finished, self._finished = self._finished, []
-            dirty = {
-                name: (resource.state_model, dict(resource.partitions), resource.stored) for name, resource in self._resources.items() if resource.is_dirty
-            }
-            for name in dirty:
-                self._resources[name].is_dirty = False
+            changed = self._states.take_changed()
         try:
-            for name, (state_model, partitions, stored) in dirty.items():
-                new_stored = self._write_resource(name, state_model, partitions, stored)
-                with self._lock:
-                    self._resources[name].stored = new_stored
-                    if not self._resources[name].partitions and new_stored is None and not self._resources[name].is_dirty:
-                        del self._resources[name]
+            self._states.write(changed)
             self._delete_messages(finished)
         except ClusterError:
             with self._lock:
                 self._finished = finished + self._finished
-                for name in dirty:
-                    if name in self._resources:
-                        self._resources[name].is_dirty, self._resources[name].stored = True, None
+                self._states.put_back(changed)
             raise
         with self._lock:
             for message_id in finished:
                 self._accepted.pop(message_id, None)
-
-    def _write_resource(self, name: str, state_model: str, partitions: dict[str, PartitionState], stored: StoredRecord | None) -> StoredRecord | None:
-        path = self._paths.current_state(self.instance, self._session, name)
-        stored = stored or read_record(self._store, path)
-        if not partitions:
-            if stored is not None:
-                self._store.delete(path, recursive=True)
-            return None
-        record = CurrentState(name, self._session, state_model, partitions).to_record()
-        plan = plan_write(path, stored, record, show_bucket_size=True)
-        for ops in [*plan.prepare, plan.commit]:
-            self._store.multi(ops)
-        for ops in in_multis(plan.cleanup):
-            self._store.multi(ops)
-        return read_record(self._store, path) if plan.prepare or stored is None else stored.after(plan, record)
 
     def _on_message_hint(self, _path: str) -> None:
         self._messages_changed = True

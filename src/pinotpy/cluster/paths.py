@@ -41,10 +41,6 @@ class ClusterPaths:
         return f"{self.root}/CONFIGS/RESOURCE/{_part(resource)}"
 
     @property
-    def message_constraint(self) -> str:
-        return f"{self.root}/CONFIGS/CONSTRAINT/MESSAGE_CONSTRAINT"
-
-    @property
     def controller(self) -> str:
         return f"{self.root}/CONTROLLER"
 
@@ -150,15 +146,28 @@ class ClusterPaths:
     def all_instance_partitions(self) -> str:
         return f"{self.property_store}/INSTANCE_PARTITIONS"
 
-    def instance_partitions(self, name: str) -> str:
-        return f"{self.all_instance_partitions}/{_part(name)}"
-
     @property
     def segment_lineages(self) -> str:
         return f"{self.property_store}/SEGMENT_LINEAGE"
 
     def segment_lineage(self, table_name_with_type: str) -> str:
         return f"{self.segment_lineages}/{_part(table_name_with_type)}"
+
+    @property
+    def segment_deletions(self) -> str:
+        """Ours: deletions whose archives have not gone yet."""
+        return f"{self.property_store}/SEGMENT_DELETIONS"
+
+    def segment_deletion(self, node: str) -> str:
+        return f"{self.segment_deletions}/{_part(node)}"
+
+    @property
+    def segment_uploads(self) -> str:
+        """Ours: uploads that may leave an archive that no record names."""
+        return f"{self.property_store}/SEGMENT_UPLOADS"
+
+    def segment_upload(self, node: str) -> str:
+        return f"{self.segment_uploads}/{_part(node)}"
 
     @property
     def reload_jobs(self) -> str:

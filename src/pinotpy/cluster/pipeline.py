@@ -90,8 +90,8 @@ class TransitionPipeline:
         self._store.add_session_listener(self._on_session)
         self._loop.start()
 
-    def stop(self) -> None:
-        self._loop.stop()
+    def stop(self, timeout_s: float = 10.0) -> None:
+        self._loop.stop(timeout_s)
         self._store.remove_session_listener(self._on_session)
 
     def step(self, is_full: bool = True) -> None:

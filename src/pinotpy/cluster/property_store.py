@@ -101,27 +101,6 @@ class PropertyStore:
             if each is not None and each[0]
         }
 
-    # Instance partitions
-
-    def instance_partitions(self, name: str) -> Versioned[dict[str, list[str]]] | None:
-        """`<raw>_OFFLINE` → {"<partition>_<replica group>": [instances]}."""
-        found = self._record(self._paths.instance_partitions(name))
-        return Versioned(found.value.list_fields, found.version) if found else None
-
-    def put_instance_partitions(self, name: str, partitions: dict[str, list[str]]) -> None:
-        data = ZNRecord(name, {}, {}, partitions).to_bytes()
-        path = self._paths.instance_partitions(name)
-        try:
-            self._store.create(path, data, make_parents=True)
-        except NodeExistsError:
-            self._store.set(path, data)
-
-    def delete_instance_partitions(self, name: str) -> None:
-        try:
-            self._store.delete(self._paths.instance_partitions(name))
-        except NoNodeError:
-            return
-
     def _children(self, path: str) -> list[str]:
         try:
             return self._store.children(path)

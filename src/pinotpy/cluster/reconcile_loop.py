@@ -14,6 +14,8 @@ logger = logging.getLogger(__name__)
 
 _PAUSE_S_FIRST = 0.05
 _PAUSE_S_MAX = 2.0
+# A fault that lasts is told so often: a line each pass would fill a disk.
+_TELL_AGAIN_S = 60.0
 
 
 class ReconcileLoop:
@@ -35,6 +37,9 @@ class ReconcileLoop:
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self.num_errors = 0
+        self._cause = ""  # of the last failure, until a pass succeeds
+        self._tell_again_ns = 0
+        self._num_untold = 0
 
     def hint(self) -> None:
         """Run a pass soon. Safe from any thread."""
@@ -66,16 +71,27 @@ class ReconcileLoop:
                 if self._stopping.is_set():
                     return
                 self.num_errors += 1
-                if isinstance(error, ClusterError):
-                    logger.warning("pass failed loop=%s cause=%s", self._name, error)
-                else:
-                    logger.exception("pass failed loop=%s", self._name)
+                self._tell(error)
                 next_full_ns = 0
                 self._clock.wait(self._stopping, random.uniform(pause_s / 2, pause_s))
                 pause_s = min(pause_s * 2, _PAUSE_S_MAX)
                 continue
             pause_s = _PAUSE_S_FIRST
+            if self._cause:
+                logger.info("passes succeed again loop=%s untold_failures=%d", self._name, self._num_untold)
+                self._cause, self._num_untold = "", 0
             if is_full:
                 # Jitter, so that the daemons of a cluster do not re-read all at once.
                 next_full_ns = self._clock.monotonic_ns() + int(self._full_period_s * random.uniform(0.8, 1.0) * 1e9)
             self._clock.wait(self._wake, self._period_s)
+
+    def _tell(self, error: Exception) -> None:
+        cause, now_ns = f"{type(error).__name__}: {error}", self._clock.monotonic_ns()
+        if cause == self._cause and now_ns < self._tell_again_ns:
+            self._num_untold += 1
+            return
+        # What is foreseen needs no trace; of what is not, the first one says all.
+        trace = None if isinstance(error, ClusterError) or cause == self._cause else error
+        level = logging.WARNING if isinstance(error, ClusterError) else logging.ERROR
+        logger.log(level, "pass failed loop=%s cause=%s untold_failures=%d", self._name, cause, self._num_untold, exc_info=trace)
+        self._cause, self._tell_again_ns, self._num_untold = cause, now_ns + int(_TELL_AGAIN_S * 1e9), 0

@@ -61,7 +61,7 @@ class Spectator:
     """Keeps the newest view. `start` reads the first one (blocking) and follows on a thread; or call `step` yourself.
 
     Args:
-        with_segments: also keep all segments' records (brokers: pruning and time boundary; a second per 10 k at start).
+        with_segments: also keep all segments' records (brokers: when they were pushed; a second per 10 k at start).
         on_change: called on the spectator's thread with each new view; must be quick.
     """
 
@@ -97,8 +97,8 @@ class Spectator:
         self.step()
         self._loop.start()
 
-    def stop(self) -> None:
-        self._loop.stop()
+    def stop(self, timeout_s: float = 10.0) -> None:
+        self._loop.stop(timeout_s)
         self._store.remove_session_listener(self._on_session)
 
     def hint(self) -> None:

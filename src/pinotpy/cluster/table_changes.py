@@ -23,8 +23,23 @@ class CreateTable:
 
 
 @dataclass(frozen=True, slots=True)
+class Deletion:
+    """One deletion of segments, by which it is recorded until their archives are gone (`cluster.segment_deletions`).
+
+    until_ms: how long the archives are kept among the deleted ones; None = not at all.
+    """
+
+    deletion_id: str
+    began_ms: int
+    until_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class DropTable:
-    """Everything of a table goes; repeats after a crash finish the work. Segment files are the caller's."""
+    """Everything of a table goes; repeats after a crash finish the work. Segment files are the caller's, who finds in the record of
+    the deletion which ones."""
+
+    deletion: Deletion | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +58,12 @@ class RemoveSegments:
     """Segments leave ideal state and property store together; names that are not there are ignored.
 
     lineage_version: of the segment lineage that the removal was decided on; if it is another one now, StaleVersionError.
+    deletion: under which it is recorded that their archives are to go.
     """
 
     names: tuple[str, ...]
     lineage_version: int | None = None
+    deletion: Deletion | None = None
 
 
 @dataclass(frozen=True, slots=True)

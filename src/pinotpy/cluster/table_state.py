@@ -11,10 +11,12 @@ import logging
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from pinotpy.cluster.buckets import StoredRecord, WritePlan, in_multis, plan_delete, plan_write, read_record
 from pinotpy.cluster.lineage_writes import change_lineage, lineage_drop, refuse_hidden
 from pinotpy.cluster.paths import BROKER_RESOURCE, ClusterPaths
+from pinotpy.cluster.segment_deletions import record_ops
 from pinotpy.cluster.segment_metadata import SegmentZkMetadata
 from pinotpy.cluster.state_model import BROKER_STATE_MODEL, SEGMENT_STATE_MODEL
 from pinotpy.cluster.store import ANY_VERSION, Check, ClusterStore, Create, Delete, Op, SetData
@@ -123,7 +125,7 @@ def _decide(reading: Reading, change: TableChange, may_have_happened: bool) -> D
         case CreateTable():
             return _create_table(reading, change, may_have_happened)
         case DropTable():
-            return _drop_table(reading, may_have_happened)
+            return _drop_table(reading, change, may_have_happened)
         case AddSegments(segments):
             return _add_segments(reading, segments)
         case RemoveSegments():
@@ -163,7 +165,7 @@ def _create_table(reading: Reading, change: CreateTable, may_have_happened: bool
     return Decision(WritePlan([*ops, *_brokers_plan(reading, change.brokers).commit]))
 
 
-def _drop_table(reading: Reading, may_have_happened: bool) -> Decision:
+def _drop_table(reading: Reading, change: DropTable, may_have_happened: bool) -> Decision:
     """Config last: while it is there the deletion can be repeated."""
     paths, table, store = reading.paths, reading.table, reading.store
     ops: list[Op] = _brokers_plan(reading, None).commit
@@ -181,8 +183,9 @@ def _drop_table(reading: Reading, may_have_happened: bool) -> Decision:
         raise TableNotFoundError(f"table '{table}' does not exist", table=table)
     now, later = (names or [])[:SEGMENTS_PER_MULTI], (names or [])[SEGMENTS_PER_MULTI:]
     ops += [Delete(paths.segment(table, name)) for name in now]
+    ops += record_ops(reading, change.deletion, now, len(later))
     if later:
-        return Decision(WritePlan(ops), rest=DropTable())
+        return Decision(WritePlan(ops), rest=change)
     if names is not None:
         ops.append(Delete(paths.segments(table)))
     if config is not None:
@@ -218,10 +221,13 @@ def _remove_segments(reading: Reading, change: RemoveSegments) -> Decision:
     plan = _ideal_state_plan(reading, stored, old.with_partitions({name: states for name, states in old.partitions.items() if name not in removed}))
     existing = reading.existing_segments(list(dict.fromkeys(now)))
     ops: list[Op] = [*plan.commit, *(Delete(paths.segment(table, name)) for name in existing)]
+    if ops:
+        gone = [name for name in dict.fromkeys(now) if name in existing or name in old.partitions]
+        ops += record_ops(reading, change.deletion, gone, len(later))
     if ops and version is not None:
         _check_expected(paths.segment_lineage(table), reading.lineage()[1] or 0, version)
         ops.append(Check(paths.segment_lineage(table), version))
-    return Decision(WritePlan(ops, plan.prepare, plan.cleanup) if ops else None, RemoveSegments(tuple(later), version) if later else None)
+    return Decision(WritePlan(ops, plan.prepare, plan.cleanup) if ops else None, replace(change, names=tuple(later)) if later else None)
 
 
 def _replace_segment(reading: Reading, change: ReplaceSegment) -> Decision:

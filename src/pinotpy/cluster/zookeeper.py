@@ -39,6 +39,13 @@ logger = logging.getLogger(__name__)
 SESSION_TIMEOUT_S = 10.0
 CALL_TIMEOUT_S = 10.0
 CONNECT_TIMEOUT_S = 15.0
+# Of a daemon that stops: what it still tells the cluster may take so long a call, and after the first call without an answer no other
+# is waited for. The end of the session says the rest.
+LEAVING_CALL_TIMEOUT_S = 2.0
+# kazoo waits for ZooKeeper's good-bye as long as a session lasts, and for its own thread without end.
+CLOSE_TIMEOUT_S = 2.0
+# How often who waits for an answer looks whether the daemon stops meanwhile.
+_LOOK_S = 0.25
 # Requests in flight of one pipelined read: measured the same throughput from 512 on, and bounds the answer buffers.
 PIPELINE_WINDOW = 512
 
@@ -72,6 +79,8 @@ class ZooKeeperStore:
         self._connected = threading.Event()
         self._known_session = ""
         self._closed = False
+        self._is_leaving = False
+        self._is_silent = False
         self._dispatcher = ThreadDispatcher("zookeeper-store")
         self._client = KazooClient(
             hosts=address,
@@ -81,12 +90,15 @@ class ZooKeeperStore:
         )
         logger.getChild("kazoo").setLevel(logging.ERROR)
         self._client.add_listener(self._on_state)
+        is_connected = False
         try:
-            self._client.start(timeout=connect_timeout_s)
-        except KazooTimeoutError as error:
-            self._client.close()
-            self._dispatcher.close()
-            raise ConnectionLostError(f"no ZooKeeper answers at '{address}' within {connect_timeout_s} s; is it running?", address=address) from error
+            # Not kazoo's start(): when nobody answers it waits for a session's length more before it says so.
+            is_connected = self._client.start_async().wait(connect_timeout_s)
+        finally:
+            if not is_connected:  # or a signal came
+                self.close()
+        if not is_connected:
+            raise ConnectionLostError(f"no ZooKeeper answers at '{address}' within {connect_timeout_s} s; is it running?", address=address)
 
     @property
     def session_id(self) -> str:
@@ -167,14 +179,30 @@ class ZooKeeperStore:
             if listener in self._listeners:
                 self._listeners.remove(listener)
 
+    def hurry(self) -> None:
+        """The daemon stops: from now on no call waits longer than LEAVING_CALL_TIMEOUT_S, also of those that wait already, and none
+        for a connection. Safe from any thread."""
+        self._is_leaving = True
+
     def close(self) -> None:
+        """End the session; at the latest after CLOSE_TIMEOUT_S it is left to its time-out."""
         with self._lock:
             if self._closed:
                 return
             self._closed = True
-        self._client.stop()
-        self._client.close()
+        ending = threading.Thread(target=self._end_session, name="zookeeper-close", daemon=True)
+        ending.start()
+        ending.join(CLOSE_TIMEOUT_S)
+        if ending.is_alive():
+            logger.info("zookeeper does not answer, the session ends by its time-out address=%s session=%s", self._address, self._known_session)
         self._dispatcher.close()
+
+    def _end_session(self) -> None:
+        try:
+            self._client.stop()
+            self._client.close()
+        except Exception as error:
+            logger.info("the session was not ended, its time-out will do address=%s cause=%s: %s", self._address, type(error).__name__, error)
 
     def _on_state(self, state: str) -> None:
         new_state = _STATES[state]
@@ -199,10 +227,9 @@ class ZooKeeperStore:
         return _Watcher(hint, path, self._dispatcher)
 
     def _wait(self, operation: str, path: str, call: Callable[..., Any], *arguments: Any) -> Any:
-        if self._closed or not self._connected.wait(self._call_timeout_s):
-            raise ConnectionLostError(f"not connected to ZooKeeper at '{self._address}'; {operation} of '{path}' was not sent", path=path)
+        self._await_connection(f"{operation} of '{path}'", path)
         try:
-            return call(*arguments).get(timeout=self._call_timeout_s)
+            return self._answer(call(*arguments))
         except (kazoo_errors.KazooException, KazooTimeoutError) as error:
             raise _translated(error, operation, path) from error
 
@@ -210,19 +237,41 @@ class ZooKeeperStore:
         """One answer a path, None where there is no node; at most PIPELINE_WINDOW requests in flight."""
         if not paths:
             return []
-        if self._closed or not self._connected.wait(self._call_timeout_s):
-            raise ConnectionLostError(f"not connected to ZooKeeper at '{self._address}'; {operation} of {len(paths)} paths was not sent", path=paths[0])
+        self._await_connection(f"{operation} of {len(paths)} paths", paths[0])
         answers: list[Any] = []
         for window in _windows(paths):
             sent = [(path, send(path)) for path in window]
             for path, result in sent:
                 try:
-                    answers.append(result.get(timeout=self._call_timeout_s))
+                    answers.append(self._answer(result))
                 except kazoo_errors.NoNodeError:
                     answers.append(None)
                 except (kazoo_errors.KazooException, KazooTimeoutError) as error:
                     raise _translated(error, operation, path) from error
         return answers
+
+    def _await_connection(self, what: str, path: str) -> None:
+        left_s = self._call_timeout_s
+        while not self._closed and not self._is_silent and not (self._is_leaving and not self._connected.is_set()):
+            if self._connected.wait(min(left_s, _LOOK_S)):
+                return
+            left_s -= _LOOK_S
+            if left_s <= 0:
+                break
+        raise ConnectionLostError(f"not connected to ZooKeeper at '{self._address}'; {what} was not sent", path=path)
+
+    def _answer(self, result: Any) -> Any:
+        """What ZooKeeper answers; raises KazooTimeoutError."""
+        left_s, leaving_s = self._call_timeout_s, LEAVING_CALL_TIMEOUT_S
+        while True:
+            try:
+                return result.get(timeout=min(left_s, _LOOK_S))
+            except KazooTimeoutError:
+                left_s -= _LOOK_S
+                leaving_s -= _LOOK_S if self._is_leaving else 0
+                self._is_silent |= leaving_s <= 0
+                if left_s <= 0 or self._is_silent:
+                    raise
 
 
 class _Watcher:

@@ -73,6 +73,18 @@ class DatePattern:
         ranks = [_SIGNIFICANCE[f.letter] for f in fields]
         return ranks == sorted(ranks)
 
+    @property
+    def full_width(self) -> str | None:
+        """A regular expression of the texts that order as their times, of a lexicographic pattern: every number with all its digits.
+
+        None: ISO 8601, whose texts may have any precision and a zone.
+        """
+        if not self.parts:
+            return None
+        return "".join(
+            re.escape(part) if isinstance(part, str) else rf"\d{{{4 if part.letter == 'y' and part.count != 2 else part.count}}}" for part in self.parts
+        )
+
     def parse(self, text: str, zone: tzinfo) -> datetime:
         """An aware datetime; `zone` holds where the text names none. Raises ValueError."""
         match = self.reader.fullmatch(text.strip())

@@ -84,6 +84,11 @@ class DateTimeFormat:
         return self.kind is not TimeFormat.SIMPLE_DATE_FORMAT or self.pattern is None or self._compiled.is_lexicographic
 
     @property
+    def full_width(self) -> str | None:
+        """Of a lexicographic pattern: see `DatePattern.full_width`."""
+        return self._compiled.full_width
+
+    @property
     def _compiled(self) -> DatePattern:
         return DatePattern.compile(self.pattern)
 

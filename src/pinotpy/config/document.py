@@ -2,7 +2,7 @@
 
 `parse_json` reads text and refuses what JSON readers usually let pass (two equal keys, NaN). `Document` is the model that all
 config models share; `collect` validates one and returns as much of it as is valid, so that checks across fields still run and
-the caller sees all faults at once; `unrecognized` lists unknown keys as JSON pointers, as the reference's controller answers.
+the caller sees all faults at once. Keys that nothing reads: unread_keys.py.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Annotated, Any, ClassVar, TypeVar
 
@@ -218,6 +218,8 @@ def fault_allowed(detail: Any) -> str:
             return f"a number, at least {context['ge']}"
         case "greater_than":
             return f"a number greater than {context['gt']}"
+        case "less_than":
+            return f"a number less than {context['lt']}"
         case "less_than_equal":
             return f"a number, at most {context['le']}"
         case "string_type":
@@ -233,43 +235,6 @@ def fault_allowed(detail: Any) -> str:
         case "too_long":
             return f"at most {context['max_length']} entries"
     return str(detail["msg"]).lower()
-
-
-def unrecognized(model: BaseModel, pointer: str = "") -> dict[str, Any]:
-    """Unknown keys below a model: JSON pointer → value, objects and lists flattened to their leaves (Pinot 1.5.1's form)."""
-    found: dict[str, Any] = {}
-    for key, value in (model.model_extra or {}).items():
-        found.update(flatten(value, f"{pointer}/{_escaped(key)}"))
-    for name, field in type(model).model_fields.items():
-        found.update(_unrecognized_within(getattr(model, name), f"{pointer}/{_escaped(field.alias or name)}"))
-    return found
-
-
-def _unrecognized_within(value: Any, pointer: str) -> dict[str, Any]:
-    if isinstance(value, BaseModel):
-        return unrecognized(value, pointer)
-    found: dict[str, Any] = {}
-    pairs: Iterable[tuple[Any, Any]] = ()
-    if isinstance(value, tuple | list):
-        pairs = enumerate(value)
-    elif isinstance(value, dict):
-        pairs = value.items()
-    for key, item in pairs:
-        found.update(_unrecognized_within(item, f"{pointer}/{_escaped(str(key))}"))
-    return found
-
-
-def flatten(value: Any, pointer: str) -> dict[str, Any]:
-    """The leaves of a JSON value by JSON pointer; an empty object or list is a leaf."""
-    if isinstance(value, dict) and value:
-        return {k: v for key, item in value.items() for k, v in flatten(item, f"{pointer}/{_escaped(key)}").items()}
-    if isinstance(value, list) and value:
-        return {k: v for index, item in enumerate(value) for k, v in flatten(item, f"{pointer}/{index}").items()}
-    return {pointer: value}
-
-
-def _escaped(key: str) -> str:
-    return key.replace("~", "~0").replace("/", "~1")
 
 
 def refuse(what: str, faults: Sequence[Fault]) -> None:
@@ -360,7 +325,7 @@ def to_plain(model: BaseModel) -> dict[str, Any]:
     """
     plain: dict[str, Any] = {}
     for name, field in type(model).model_fields.items():
-        value = _plain_value(getattr(model, name))
+        value = plain_value(getattr(model, name))
         extra = field.json_schema_extra
         if value is None or value == []:
             continue
@@ -368,14 +333,15 @@ def to_plain(model: BaseModel) -> dict[str, Any]:
     return plain
 
 
-def _plain_value(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
+    """A value of a model's field as JSON."""
     match value:
         case BaseModel():
             return to_plain(value)
         case Enum():
             return value.value
         case dict():
-            return {str(key): _plain_value(item) for key, item in value.items()}
+            return {str(key): plain_value(item) for key, item in value.items()}
         case tuple() | list():
-            return [_plain_value(item) for item in value]
+            return [plain_value(item) for item in value]
     return value

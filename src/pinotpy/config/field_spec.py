@@ -69,7 +69,7 @@ class FieldSpec(Document):
         None, description="What happens to longer values. Default: TRIM_LENGTH for STRING, NO_ACTION for JSON and BYTES."
     )
     default_null_value: Any = Field(None, description="Value that stands for null; text or number, hex for BYTES. Default: by type and kind.")
-    virtual_column_provider: Text | None = Field(None, description="Provider of a virtual column.")
+    virtual_column_provider: Text | None = Field(None, description="Accepted; virtual columns are those that every table has.")
     transform_function: Text | None = Field(None, description="Expression over other columns that fills the column.")
     format: Text | None = Field(None, description="Time format of a DATE_TIME column, e.g. 1:MILLISECONDS:EPOCH or SIMPLE_DATE_FORMAT|yyyy-MM-dd.")
     granularity: Text | None = Field(None, description="Bucket of the times, e.g. 15:MINUTES; documentation only.")

@@ -6,9 +6,10 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 
 from pinotpy.config.document import Document, Number, Text, Truth, WholeNumber, named
+from pinotpy.config.unread_keys import flatten
 
 STAR_TREE_FUNCTIONS = ("COUNT", "MIN", "MAX", "SUM", "AVG", "MINMAXRANGE", "DISTINCTCOUNTHLL", "DISTINCTCOUNTRAWHLL", "PERCENTILEEST", "PERCENTILETDIGEST")
 
@@ -71,6 +72,10 @@ class IndexType(StrEnum):
     VECTOR = "VECTOR"
 
 
+# Those that are built; names of others are kept, and told to whoever sends them.
+BUILT_INDEXES = ("BLOOM", "INVERTED", "JSON", "RANGE", "TEXT")
+
+
 class CompressionCodec(StrEnum):
     """Compression of raw columns, by chunk."""
 
@@ -96,13 +101,15 @@ class SegmentVersion(StrEnum):
 class ColumnPartitionConfig(Document):
     """Partition function of one column."""
 
-    function_name: Annotated[PartitionFunction, named(PartitionFunction)] = Field(description="Function from a value to its partition.")
+    function_name: Annotated[PartitionFunction, named(PartitionFunction)] = Field(
+        description="Function from a value to its partition. Not yet: Murmur3, BoundedColumnValue; such a column is not partitioned."
+    )
     num_partitions: WholeNumber = Field(ge=1, le=2**31 - 1, description="Number of partitions.")
-    function_config: dict[str, Any] | None = Field(None, description="Arguments of the function.")
+    function_config: dict[str, Any] | None = Field(None, description="Not yet: arguments of the function.")
 
 
 class SegmentPartitionConfig(Document):
-    """Partitioned columns by name; brokers prune by one."""
+    """Partitioned columns by name; servers prune segments by them."""
 
     column_partition_map: dict[str, ColumnPartitionConfig] = Field(description="Column → partition function.")
 
@@ -114,7 +121,7 @@ class StarTreeIndexConfig(Document):
     skip_star_node_creation_for_dimensions: tuple[Text, ...] = Field((), description="Dimensions without star nodes.")
     function_column_pairs: tuple[Text, ...] = Field((), description="FUNCTION__column, such as SUM__price or COUNT__*.")
     aggregation_configs: tuple[dict[str, Any], ...] = Field((), description="The newer form of functionColumnPairs.")
-    max_leaf_records: WholeNumber = Field(10_000, description="Rows of a node that is not split further; 0 or less = 10000.")
+    max_leaf_records: WholeNumber = Field(10_000, le=2**31 - 1, description="Rows of a node that is not split further; 0 or less = 10000.")
 
 
 class BloomFilterConfig(Document):
@@ -133,7 +140,7 @@ Texts = Annotated[tuple[Text, ...], BeforeValidator(_none_is_empty)]
 
 
 class JsonIndexConfig(Document):
-    """What of the documents a JSON index holds."""
+    """What of the documents a JSON index holds. For what is left out, JSON_MATCH reads the documents: right, slower by far."""
 
     max_levels: WholeNumber = Field(-1, ge=-1, description="Levels of objects and arrays that are indexed; -1 or 0 = all.")
     exclude_array: Truth = Field(False, description="Leave arrays out.")
@@ -146,17 +153,17 @@ class JsonIndexConfig(Document):
 
 
 class FieldConfig(Document):
-    """Encoding and indexes of one column."""
+    """Encoding and indexes of one column. What it asks for and nobody builds is kept, and told among `unrecognizedProperties`."""
 
     name: Text = Field(description="Column.")
     encoding_type: Annotated[EncodingType, named(EncodingType)] | None = Field(None, description="RAW or DICTIONARY.")
-    index_type: Annotated[IndexType, named(IndexType)] | None = Field(None, description="One index, the old key.")
-    index_types: tuple[Annotated[IndexType, named(IndexType)], ...] = Field((), description="Indexes of the column.")
-    indexes: dict[str, Any] | None = Field(None, description="Indexes by name with their settings.")
+    index_type: Annotated[IndexType, named(IndexType)] | None = Field(None, description="One index, the old key; INVERTED, RANGE, TEXT and JSON are built.")
+    index_types: tuple[Annotated[IndexType, named(IndexType)], ...] = Field((), description="Indexes of the column; INVERTED, RANGE, TEXT and JSON are built.")
+    indexes: dict[str, Any] | None = Field(None, description="Indexes by name with their settings; bloom, inverted, json, range and text are built.")
     compression_codec: Annotated[CompressionCodec, named(CompressionCodec)] | None = Field(None, description="Compression of a raw column.")
-    timestamp_config: dict[str, Any] | None = Field(None, description="Granularities of a timestamp index.")
+    timestamp_config: dict[str, Any] | None = Field(None, description="Accepted; there is no timestamp index.")
     properties: dict[str, Text] | None = Field(None, description="Settings as text; dictIdEncoding = AUTO, BYTE_ALIGNED or FIXED_BIT.")
-    tier_overwrites: dict[str, Any] | None = Field(None, description="Other settings by storage tier.")
+    tier_overwrites: dict[str, Any] | None = Field(None, description="Not yet: other settings by storage tier.")
 
     @cached_property
     def all_index_types(self) -> frozenset[str]:
@@ -169,6 +176,18 @@ class FieldConfig(Document):
         """`indexes` without those that are disabled: name in capitals → settings."""
         found = {name.upper(): settings if isinstance(settings, dict) else {} for name, settings in (self.indexes or {}).items()}
         return {name: settings for name, settings in found.items() if str(settings.get("disabled")).lower() != "true"}
+
+    def not_built(self, pointer: str) -> dict[str, Any]:
+        """What the column asks for and nobody builds, names that are misspelt among it: JSON pointer → value. `pointer`: this document's."""
+        found: dict[str, Any] = {}
+        if self.index_type is not None and self.index_type not in BUILT_INDEXES:
+            found[f"{pointer}/indexType"] = self.index_type.value
+        found |= {f"{pointer}/indexTypes/{i}": index.value for i, index in enumerate(self.index_types) if index not in BUILT_INDEXES}
+        for name, settings in (self.indexes or {}).items():
+            # Nobody needs to know that what is not built is disabled; but a column has its dictionary all the same.
+            if name.upper() not in BUILT_INDEXES and (name.upper() in self.index_settings or name.upper() == "DICTIONARY"):
+                found |= flatten(settings, f"{pointer}/indexes/{name}")
+        return found
 
     @cached_property
     def bloom_filter(self) -> BloomFilterConfig | None:
@@ -196,7 +215,13 @@ Columns = tuple[Text, ...]
 class TableIndexConfig(Document):
     """Dictionaries, encodings and indexes of a table's columns."""
 
-    aggregate_metrics: Truth = Field(False, description="Sum metrics of equal dimensions while consuming.")
+    @model_validator(mode="before")
+    @classmethod
+    def _null_is_absent(cls, value: Any) -> Any:
+        # As the reference reads it; documents that other tools wrote have `"invertedIndexColumns": null`.
+        return {key: item for key, item in value.items() if item is not None} if isinstance(value, dict) else value
+
+    aggregate_metrics: Truth = Field(False, description="Not yet: sum metrics of equal dimensions while consuming.")
     segment_partition_config: SegmentPartitionConfig | None = Field(None, description="Partitioned columns.")
     enable_default_star_tree: Truth = Field(False, description="Build a star-tree by default rules.")
     null_handling_enabled: Truth = Field(False, description="Keep a null vector for each column.")
@@ -214,22 +239,22 @@ class TableIndexConfig(Document):
     var_length_dictionary_columns: Columns = Field((), description="Accepted; text dictionaries are always of variable length.")
     auto_generated_inverted_index: Truth = Field(False, description="Accepted; inverted indexes are those that are named.")
     create_inverted_index_during_segment_generation: Truth = Field(False, description="Accepted; indexes are built with the segment.")
-    load_mode: Annotated[LoadMode, named(LoadMode)] | None = Field(None, description="HEAP or MMAP.")
-    segment_format_version: Annotated[SegmentVersion, named(SegmentVersion)] | None = Field(None, description="v1 or v3; accepted.")
+    load_mode: Annotated[LoadMode, named(LoadMode)] | None = Field(None, description="Accepted; segments are always mapped.")
+    segment_format_version: Annotated[SegmentVersion, named(SegmentVersion)] | None = Field(None, description="Accepted; there is one format.")
     column_min_max_value_generator_mode: Annotated[MinMaxMode, named(MinMaxMode)] | None = Field(
         None, description="Columns whose min and max are recorded: NONE, ALL, TIME or NON_METRIC."
     )
     star_tree_index_configs: tuple[StarTreeIndexConfig, ...] = Field((), description="Star-trees.")
     enable_dynamic_star_tree_creation: Truth = Field(False, description="Build star-trees on reload.")
-    stream_configs: dict[str, Text] | None = Field(None, description="Stream of a REALTIME table, keys as in the stream's documents.")
-    segment_name_generator_type: Text | None = Field(None, description="simple, fixed or normalizedDate.")
+    stream_configs: dict[str, Text] | None = Field(None, description="Not yet: stream of a REALTIME table, keys as in the stream's documents.")
+    segment_name_generator_type: Text | None = Field(None, description="Accepted; names are the job's matter (segmentNameGeneratorSpec).")
     column_major_segment_builder_enabled: Truth = Field(True, description="Accepted; segments are always built by column.")
     skip_segment_preprocess: Truth = Field(False, description="Accepted.")
     fst_type_for_fst_index: Text | None = Field(None, alias="fstTypeForFSTIndex", description="Accepted.")
     optimize_no_dict_stats_collection: Truth = Field(False, description="Accepted.")
-    optimize_dictionary: Truth = Field(False, description="Leave a dictionary out where it saves nothing.")
-    optimize_dictionary_for_metrics: Truth = Field(False, description="The same for metrics only.")
+    optimize_dictionary: Truth = Field(False, description="Accepted; columns without dictionary are those that are named.")
+    optimize_dictionary_for_metrics: Truth = Field(False, description="Accepted.")
     optimize_dictionary_type: Truth = Field(False, description="Accepted.")
-    no_dictionary_size_ratio_threshold: Number = Field(0.85, gt=0, description="Ratio below which a dictionary is left out.")
-    multi_column_text_index_config: dict[str, Any] | None = Field(None, description="Text index over several columns.")
-    tier_overwrites: dict[str, Any] | None = Field(None, description="Other settings by storage tier.")
+    no_dictionary_size_ratio_threshold: Number = Field(0.85, gt=0, description="Accepted.")
+    multi_column_text_index_config: dict[str, Any] | None = Field(None, description="Accepted; text indexes are by column.")
+    tier_overwrites: dict[str, Any] | None = Field(None, description="Not yet: other settings by storage tier.")

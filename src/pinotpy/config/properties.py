@@ -7,8 +7,11 @@ from collections.abc import Iterator
 
 from pinotpy.errors import Fault, InvalidConfigError
 
-_KEY = re.compile(r"((?:\\.|[^\s:=\\])+)\s*[:=]?\s*", re.DOTALL)
+# What Java takes for blanks and for line ends: others, such as the separators 0x1C to 0x1F, are part of values.
+_BLANKS = " \t\f"
+_KEY = re.compile(rf"((?:\\.|[^{_BLANKS}:=\\])+)[{_BLANKS}]*[:=]?[{_BLANKS}]*", re.DOTALL)
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_LINE_END = re.compile(r"\r\n|\n|\r")
 _NAMED = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
@@ -37,8 +40,8 @@ def parse_properties(text: str, what: str) -> dict[str, str]:
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
     """Lines with continuations joined and comments left out, each with the number of its first line."""
     start, joined = 0, ""
-    for number, line in enumerate(text.splitlines(), 1):
-        stripped = line.lstrip()
+    for number, line in enumerate(_LINE_END.split(text), 1):
+        stripped = line.lstrip(_BLANKS)
         if not joined:
             if not stripped or stripped[0] in "#!":
                 continue

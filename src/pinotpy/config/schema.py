@@ -14,8 +14,9 @@ from typing import Any, Final
 from pydantic import Field
 
 from pinotpy.config.date_time import parse_format, parse_granularity
-from pinotpy.config.document import Document, Text, Truth, child_path, collect, describe, name_fault, read_object, refuse, unrecognized
+from pinotpy.config.document import Document, Text, Truth, child_path, collect, describe, name_fault, read_object, refuse
 from pinotpy.config.field_spec import FieldSpec, TimeGranularitySpec, allowed_format, json_from_stored, stored_from_json
+from pinotpy.config.unread_keys import unrecognized
 from pinotpy.data_types import DataType, FieldType, default_null_value
 from pinotpy.errors import Fault
 from pinotpy.names import check_column_name, check_table_name

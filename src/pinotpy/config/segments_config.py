@@ -19,7 +19,7 @@ class PushType(StrEnum):
 
 
 class PushFrequency(StrEnum):
-    """How often data arrives; moves the time boundary of a hybrid table."""
+    """How often data arrives: dates in names of segments have hours where it is HOURLY."""
 
     HOURLY = "HOURLY"
     DAILY = "DAILY"
@@ -68,18 +68,22 @@ class SegmentsConfig(Document):
         None, ge=1, description="Segments whose newest row is older are deleted; without it, none.", json_schema_extra={"as_text": True}
     )
     time_type: Annotated[TimeUnit, named(TimeUnit)] | None = Field(None, description="Unit of the time column in old documents; the schema decides.")
-    time_column_name: Text | None = Field(None, description="Time column for retention, time boundary and pruning.")
-    segment_push_type: Annotated[PushType, named(PushType)] | None = Field(None, description="APPEND or REFRESH.")
-    segment_push_frequency: Annotated[PushFrequency, named(PushFrequency)] | None = Field(None, description="HOURLY, DAILY, WEEKLY or MONTHLY.")
-    minimize_data_movement: Truth = Field(False, description="Keep segments where they are when servers change.")
+    time_column_name: Text | None = Field(None, description="Time column: of retention, and of the time range that a segment says it has.")
+    segment_push_type: Annotated[PushType, named(PushType)] | None = Field(None, description="REFRESH: retention leaves the table alone; default APPEND.")
+    segment_push_frequency: Annotated[PushFrequency, named(PushFrequency)] | None = Field(
+        None, description="HOURLY: dates in names of segments have hours; default DAILY."
+    )
+    minimize_data_movement: Truth = Field(False, description="Not yet: keep segments where they are when servers change.")
     segment_assignment_strategy: Annotated[AssignmentStrategy, named(AssignmentStrategy)] | None = Field(
         None, description="Default: BalanceNumSegmentAssignmentStrategy."
     )
     replica_group_strategy_config: ReplicaGroupStrategyConfig | None = Field(None, description="For the replica group strategy.")
-    completion_config: CompletionConfig | None = Field(None, description="How consuming segments become immutable.")
+    completion_config: CompletionConfig | None = Field(None, description="Not yet: how consuming segments become immutable.")
     crypter_class_name: Text | None = Field(None, description="Encryption of segments in the deep store.")
-    peer_segment_download_scheme: Text | None = Field(None, description="http or https: download from a peer when the deep store fails.")
-    deleted_segments_retention_period: Text | None = Field(None, description="How long deleted segments are kept, e.g. 7d.")
+    peer_segment_download_scheme: Text | None = Field(None, description="Not yet: http or https, download from a peer when the deep store fails.")
+    deleted_segments_retention_period: Text | None = Field(
+        None, description="How long files of deleted segments are kept, e.g. 7d, 0d = not at all; default controller.deleted.segments.retentionInDays."
+    )
     replaced_segments_retention_period: Text | None = Field(
         None, description="How long replaced segments are kept, so that the replacement can be reverted, e.g. 4h; default 1d."
     )

@@ -10,6 +10,9 @@ from pydantic import BeforeValidator, Field
 
 from pinotpy.config.document import Document, Text, Truth, WholeNumber, named
 
+# A day: what nobody waits for is no limit.
+TIMEOUT_MS_MAX = 24 * 3600 * 1000
+
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGTP]?)B?", re.IGNORECASE)
 _SIZE_UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50}
 
@@ -43,7 +46,7 @@ class QuotaConfig(Document):
     """Limits of a table."""
 
     storage: Annotated[str, BeforeValidator(_size_text)] | None = Field(None, description="Largest size of one replica of the table, e.g. 10G.")
-    max_queries_per_second: Annotated[str, BeforeValidator(_rate_text)] | None = Field(None, description="Queries a second over all brokers.")
+    max_queries_per_second: Annotated[str, BeforeValidator(_rate_text)] | None = Field(None, description="Not yet: queries a second over all brokers.")
 
     @property
     def storage_bytes(self) -> int | None:
@@ -70,18 +73,24 @@ class SegmentPruner(StrEnum):
 class RoutingConfig(Document):
     """How brokers route queries on a table."""
 
-    routing_table_builder_name: Text | None = Field(None, description="Name of the builder in old documents; PartitionAware… means the partition pruner.")
-    segment_pruner_types: tuple[Annotated[SegmentPruner, named(SegmentPruner)], ...] = Field((), description="partition, time, empty.")
-    instance_selector_type: Annotated[InstanceSelector, named(InstanceSelector)] | None = Field(None, description="Default: balanced.")
-    use_fixed_replica: Truth | None = Field(None, description="Always the same replica for a table and broker.")
+    routing_table_builder_name: Text | None = Field(None, description="Accepted; a key of old documents.")
+    segment_pruner_types: tuple[Annotated[SegmentPruner, named(SegmentPruner)], ...] = Field(
+        (), description="Accepted; servers leave out every segment that cannot have a row."
+    )
+    instance_selector_type: Annotated[InstanceSelector, named(InstanceSelector)] | None = Field(None, description="Not yet: brokers balance over all replicas.")
+    use_fixed_replica: Truth | None = Field(None, description="Not yet: always the same replica for a table and broker.")
 
 
 class QueryConfig(Document):
     """Limits and habits of queries on a table."""
 
-    timeout_ms: WholeNumber | None = Field(None, ge=1, description="Time limit of a query, in milliseconds.")
+    timeout_ms: WholeNumber | None = Field(
+        None, ge=1, le=TIMEOUT_MS_MAX, description="Milliseconds of a query, in place of pinot.broker.timeoutMs; the option timeoutMs has precedence."
+    )
     disable_groovy: Truth | None = Field(None, description="Accepted; there is no Groovy.")
-    use_approximate_function: Truth | None = Field(None, description="Rewrite DISTINCTCOUNT and PERCENTILE to approximate functions.")
-    expression_override_map: dict[str, Text] | None = Field(None, description="Expression → column that holds its value.")
-    max_query_response_size_bytes: WholeNumber | None = Field(None, ge=1, description="Largest response of a query over all servers, in bytes.")
-    max_server_response_size_bytes: WholeNumber | None = Field(None, ge=1, description="Largest response of one server, in bytes.")
+    use_approximate_function: Truth | None = Field(None, description="Not yet: rewrite DISTINCTCOUNT and PERCENTILE to approximate functions.")
+    expression_override_map: dict[str, Text] | None = Field(None, description="Not yet: expression → column that holds its value.")
+    max_query_response_size_bytes: WholeNumber | None = Field(None, ge=1, description="Not yet: largest response of a query over all servers, in bytes.")
+    max_server_response_size_bytes: WholeNumber | None = Field(
+        None, ge=1, description="Not yet: largest response of one server, in bytes; pinot.server.grpc.maxResponseBytes has it for all tables."
+    )

@@ -102,6 +102,12 @@ class ControllerSettings(ProcessSettings):
     upload_bytes_max: Size = setting(10 * GIB, "controller.segment.upload.maxSizeBytes", about="Longest segment upload.", unit="bytes", ge=1_024)
     upload_timeout_ms: WholeNumber = setting(600_000, "controller.segment.upload.timeoutInMillis", about="Longest upload.", unit="ms", ge=1_000)
     uploads_max: WholeNumber = setting(8, "controller.segment.upload.maxConcurrent", about="Uploads that run at once.", ge=1, le=1_000)
+    upload_check_bytes_max: Size = setting(
+        128 * MIB,
+        "controller.segment.upload.checkMemoryBytes",
+        about="Memory in which uploads are unpacked to be checked; those that do not fit are unpacked to the disk.",
+        unit="bytes",
+    )
     archive_entries_max: WholeNumber = setting(1_000, "controller.segment.archive.maxEntries", about="Files in an uploaded segment.", ge=1)
     archive_unpacked_bytes_max: Size = setting(
         40 * GIB, "controller.segment.archive.maxUnpackedBytes", about="Unpacked size of a segment.", unit="bytes", ge=1_024
@@ -218,6 +224,16 @@ class ServerSettings(ProcessSettings):
     archive_entries_max: WholeNumber = setting(1_000, "pinot.server.segment.archive.maxEntries", about="Files in a downloaded segment.", ge=1)
     archive_unpacked_bytes_max: Size = setting(
         40 * GIB, "pinot.server.segment.archive.maxUnpackedBytes", about="Unpacked size of a segment.", unit="bytes", ge=1_024
+    )
+    scrub_period_s: WholeNumber = setting(
+        86_400,
+        "pinot.server.segment.scrub.periodInSeconds",
+        about="How often the files of each loaded segment are read anew and compared with their checksums; 0: only after a query met damage.",
+        unit="s",
+        ge=0,
+    )
+    scrub_rate: Size = setting(
+        64 * MIB, "pinot.server.segment.scrub.maxBytesPerSecond", about="How fast they are read, in a second.", unit="bytes", ge=64 * 1024
     )
     drain_timeout_ms: WholeNumber = setting(
         5_000, "pinot.server.shutdown.drainMs", about="At stop: time for brokers to turn to other replicas before the session ends.", unit="ms", ge=0

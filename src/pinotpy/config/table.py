@@ -15,13 +15,14 @@ from pydantic import Field
 
 from pinotpy.config import table_checks
 from pinotpy.config.assignment import InstanceAssignmentConfig, TaskConfig, TierConfig
-from pinotpy.config.document import Document, Text, Truth, collect, named, read_object, refuse, to_plain, unrecognized
+from pinotpy.config.document import Document, Text, Truth, collect, named, read_object, refuse, to_plain
 from pinotpy.config.indexing import FieldConfig, TableIndexConfig
 from pinotpy.config.ingestion import IngestionConfig
 from pinotpy.config.schema import Schema
 from pinotpy.config.segments_config import SegmentsConfig
 from pinotpy.config.serving import QueryConfig, QuotaConfig, RoutingConfig
 from pinotpy.config.tenants import TenantConfig
+from pinotpy.config.unread_keys import unrecognized, without_effect
 from pinotpy.config.upsert import DedupConfig, UpsertConfig
 from pinotpy.errors import Fault
 from pinotpy.names import TableType, raw_table_name, table_name_with_type
@@ -36,8 +37,8 @@ class TableCustomConfig(Document):
 class DimensionTableConfig(Document):
     """A table that every server of the tenant holds, for LOOKUP."""
 
-    disable_preload: Truth = Field(False, description="Read the segments instead of keeping a map.")
-    error_on_duplicate_primary_key: Truth = Field(False, description="Refuse two rows of one key.")
+    disable_preload: Truth = Field(False, description="Not yet: read the segments instead of keeping a map.")
+    error_on_duplicate_primary_key: Truth = Field(False, description="Not yet: refuse two rows of one key.")
 
 
 class TableConfig(Document):
@@ -50,19 +51,19 @@ class TableConfig(Document):
     indexing: TableIndexConfig = Field(alias="tableIndexConfig", description="Dictionaries, encodings and indexes.")
     metadata: TableCustomConfig = Field(default_factory=TableCustomConfig, description="Free texts of the owner.")
     quota: QuotaConfig | None = Field(None, description="Limits.")
-    task: TaskConfig | None = Field(None, description="Minion tasks.")
+    task: TaskConfig | None = Field(None, description="Not yet: minion tasks.")
     routing: RoutingConfig | None = Field(None, description="How brokers route.")
     query: QueryConfig | None = Field(None, description="Limits of queries.")
-    instance_assignment_config_map: dict[str, InstanceAssignmentConfig] | None = Field(None, description="OFFLINE, CONSUMING, COMPLETED → servers.")
-    instance_partitions_map: dict[str, Text] | None = Field(None, description="Instance partitions by name.")
-    segment_assignment_config_map: dict[str, dict[str, Any]] | None = Field(None, description="Assignment strategies by kind of segment.")
+    instance_assignment_config_map: dict[str, InstanceAssignmentConfig] | None = Field(None, description="Not yet: OFFLINE, CONSUMING, COMPLETED → servers.")
+    instance_partitions_map: dict[str, Text] | None = Field(None, description="Not yet: instance partitions by name.")
+    segment_assignment_config_map: dict[str, dict[str, Any]] | None = Field(None, description="Not yet: assignment strategies by kind of segment.")
     field_configs: tuple[FieldConfig, ...] = Field((), alias="fieldConfigList", description="Encoding and indexes by column.")
-    upsert: UpsertConfig | None = Field(None, alias="upsertConfig", description="Rows replaced by primary key.")
-    dedup: DedupConfig | None = Field(None, alias="dedupConfig", description="Rows dropped by primary key.")
-    dimension_table: DimensionTableConfig | None = Field(None, alias="dimensionTableConfig", description="For LOOKUP tables.")
+    upsert: UpsertConfig | None = Field(None, alias="upsertConfig", description="Not yet: rows replaced by primary key.")
+    dedup: DedupConfig | None = Field(None, alias="dedupConfig", description="Not yet: rows dropped by primary key.")
+    dimension_table: DimensionTableConfig | None = Field(None, alias="dimensionTableConfig", description="Not yet: for LOOKUP tables.")
     ingestion: IngestionConfig | None = Field(None, alias="ingestionConfig", description="What happens to records on their way in.")
-    tiers: tuple[TierConfig, ...] = Field((), alias="tierConfigs", description="Other servers for old segments.")
-    is_dim_table: Truth = Field(False, description="Whether the table is for LOOKUP.")
+    tiers: tuple[TierConfig, ...] = Field((), alias="tierConfigs", description="Not yet: other servers for old segments.")
+    is_dim_table: Truth = Field(False, description="Not yet: whether the table is for LOOKUP.")
     tuner_configs: tuple[dict[str, Any], ...] = Field((), description="Accepted.")
 
     @classmethod
@@ -104,10 +105,6 @@ class TableConfig(Document):
         assert self.segments.replication is not None
         return self.segments.replication
 
-    @cached_property
-    def field_configs_by_name(self) -> dict[str, FieldConfig]:
-        return {field.name: field for field in self.field_configs}
-
     @property
     def stream_configs(self) -> dict[str, str] | None:
         """Stream settings of a REALTIME table, from ingestionConfig or tableIndexConfig."""
@@ -115,8 +112,16 @@ class TableConfig(Document):
 
     @cached_property
     def unrecognized(self) -> dict[str, Any]:
-        """Keys that nobody reads: JSON pointer → value. Kept, and answered as `unrecognizedProperties`."""
-        return unrecognized(self)
+        """Keys that nobody reads, and indexes that nobody builds: JSON pointer → value. Kept, and answered as `unrecognizedProperties`."""
+        found = unrecognized(self)
+        for index, field in enumerate(self.field_configs):
+            found |= field.not_built(f"/fieldConfigList/{index}")
+        return found
+
+    @cached_property
+    def without_effect(self) -> dict[str, Any]:
+        """Keys that wait for what they ask, where the document gives them: JSON pointer → value. Kept, and answered as `propertiesWithoutEffect`."""
+        return without_effect(self)
 
     def to_json_dict(self) -> dict[str, Any]:
         """The config as GET /tables/{name} of Pinot 1.5.1 answers it: name with type, tenants filled in, numbers of segmentsConfig as text."""

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from pinotpy.config.document import Document, child_path, collect, describe, name_fault
+from pinotpy.config.index_checks import index_faults
 from pinotpy.config.indexing import STAR_TREE_FUNCTIONS, BloomFilterConfig, DictIdEncoding, EncodingType, JsonIndexConfig
-from pinotpy.data_types import DataType, FieldType, StoredType
+from pinotpy.data_types import FieldType
 from pinotpy.errors import Fault
 from pinotpy.names import TableType, check_table_name, split_table_name
 
@@ -116,8 +117,9 @@ def _field_configs(config: TableConfig, raw_columns: set[str]) -> Iterator[Fault
         path = f"$.fieldConfigList[{index}]"
         if "INVERTED" in field.all_index_types and field.name in raw_columns:
             yield Fault(path, f"an inverted index on {describe(field.name)}, which has no dictionary", "a column with a dictionary")
-        if field.encoding_type is EncodingType.DICTIONARY and field.name in config.indexing.no_dictionary_columns:
-            yield Fault(f"{path}.encodingType", "DICTIONARY for a column of noDictionaryColumns", "one of both")
+        for key, raw in (("noDictionaryColumns", config.indexing.no_dictionary_columns), ("noDictionaryConfig", config.indexing.no_dictionary_config or ())):
+            if field.encoding_type is EncodingType.DICTIONARY and field.name in raw:
+                yield Fault(f"{path}.encodingType", f"DICTIONARY for a column of {key}", "one of both")
         yield from _index_settings(field, path)
         encoding = (field.properties or {}).get("dictIdEncoding")
         if encoding is not None and encoding.upper() not in DictIdEncoding.__members__:
@@ -149,6 +151,7 @@ def _star_trees(config: TableConfig) -> Iterator[Fault]:
     for index, tree in enumerate(config.indexing.star_tree_index_configs):
         path = f"{_INDEX}.starTreeIndexConfigs[{index}]"
         yield from _repeated(tree.dimensions_split_order, f"{path}.dimensionsSplitOrder")
+        yield from _repeated(tree.skip_star_node_creation_for_dimensions, f"{path}.skipStarNodeCreationForDimensions")
         for position, column in enumerate(tree.dimensions_split_order):
             if column in raw_columns:
                 yield Fault(f"{path}.dimensionsSplitOrder[{position}]", f"{describe(column)}, which has no dictionary", "columns with a dictionary")
@@ -247,7 +250,7 @@ def faults_against_schema(config: TableConfig, schema: Schema) -> list[Fault]:
         faults.append(Fault("$.tableName", describe(config.raw_table_name), f"'{schema.schema_name}', the name of the schema"))
     faults.extend(_missing_columns(config, schema))
     faults.extend(_time_column(config, schema))
-    faults.extend(_index_types(config, schema))
+    faults.extend(index_faults(config, schema, _raw_columns(config)))
     needs_key = config.is_dim_table or (config.upsert is not None and config.upsert.mode != "NONE")
     needs_key = needs_key or (config.dedup is not None and config.dedup.dedup_enabled)
     if needs_key and not schema.primary_key_columns:
@@ -293,6 +296,9 @@ def _star_tree_columns(tree: StarTreeIndexConfig, path: str) -> Iterator[tuple[s
         column = pair.partition("__")[2]
         if column not in ("*", ""):
             yield column, f"{path}.functionColumnPairs[{position}]"
+    for position, item in enumerate(tree.aggregation_configs):
+        if isinstance(item.get("columnName"), str) and item["columnName"] != "*":
+            yield item["columnName"], f"{path}.aggregationConfigs[{position}].columnName"
 
 
 def _missing_columns(config: TableConfig, schema: Schema) -> Iterator[Fault]:
@@ -310,34 +316,3 @@ def _time_column(config: TableConfig, schema: Schema) -> Iterator[Fault]:
         yield Fault(path, describe(column), "a time column of the schema: timeFieldSpec or one of dateTimeFieldSpecs")
     elif spec.date_time_format is not None and not spec.date_time_format.is_lexicographic:
         yield Fault(path, f"{describe(column)} with the format '{spec.format}'", "a format whose texts order as their times do, such as yyyy-MM-dd")
-
-
-def _index_types(config: TableConfig, schema: Schema) -> Iterator[Fault]:
-    columns = schema.field_specs
-    json_indexed = [(c, f"{_INDEX}.jsonIndexColumns[{i}]") for i, c in enumerate(config.indexing.json_index_columns)]
-    text_indexed: list[tuple[str, str]] = []
-    for index, field in enumerate(config.field_configs):
-        if "JSON" in field.all_index_types:
-            json_indexed.append((field.name, f"$.fieldConfigList[{index}]"))
-        if field.all_index_types & {"TEXT", "FST", "IFST"}:
-            text_indexed.append((field.name, f"$.fieldConfigList[{index}]"))
-    for kind, named_columns, types in (
-        ("JSON", json_indexed, (DataType.JSON, DataType.STRING, DataType.MAP)),
-        ("text", text_indexed, (DataType.STRING, DataType.JSON)),
-    ):
-        for column, path in named_columns:
-            if column in columns and columns[column].data_type not in types:
-                found = f"a {kind} index on {describe(column)} of type {columns[column].data_type}"
-                yield Fault(path, found, "columns of type " + ", ".join(types))
-    for index, column in enumerate(config.indexing.sorted_column):
-        if column in columns and not columns[column].single_value:
-            yield Fault(f"{_INDEX}.sortedColumn[{index}]", f"{describe(column)}, a multi-valued column", "a single-valued column")
-    for index, tree in enumerate(config.indexing.star_tree_index_configs):
-        for position, column in enumerate(tree.dimensions_split_order):
-            if column in columns and not columns[column].single_value:
-                path = f"{_INDEX}.starTreeIndexConfigs[{index}].dimensionsSplitOrder[{position}]"
-                yield Fault(path, f"{describe(column)}, a multi-valued column", "single-valued columns")
-    for index, column in enumerate(config.indexing.range_index_columns):
-        if column in columns and columns[column].data_type.stored is StoredType.VAR and column in config.indexing.no_dictionary_columns:
-            path = f"{_INDEX}.rangeIndexColumns[{index}]"
-            yield Fault(path, f"{describe(column)} of type {columns[column].data_type} without dictionary", "numbers, or columns with a dictionary")

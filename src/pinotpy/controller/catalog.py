@@ -15,13 +15,16 @@ from pinotpy.cluster.lineage import DEFAULT_AGES, Ages, LineageEvent
 from pinotpy.cluster.paths import BROKER_RESOURCE, ClusterPaths
 from pinotpy.cluster.property_store import PropertyStore, table_config_record
 from pinotpy.cluster.records import ZNRecord
+from pinotpy.cluster.segment_deletions import SegmentDeletions
 from pinotpy.cluster.segment_lineage import SegmentLineage, lineage_from_bytes
 from pinotpy.cluster.segment_metadata import SegmentZkMetadata
+from pinotpy.cluster.segment_uploads import SegmentUploads
 from pinotpy.cluster.store import Check, ClusterStore
 from pinotpy.cluster.table_changes import (
     AddSegments,
     ChangeLineage,
     CreateTable,
+    Deletion,
     DropTable,
     RemoveSegments,
     ReplaceConfig,
@@ -76,6 +79,8 @@ class Catalog:
         self.store, self.paths = store, paths
         self._fences = fences
         self._properties = PropertyStore(store, paths)
+        self.deletions = SegmentDeletions(store, paths)
+        self.uploads = SegmentUploads(store, paths)
 
     # Schemas
 
@@ -142,9 +147,9 @@ class Catalog:
         record = table_config_record(name, config.to_json_dict())
         self._apply(name, ReplaceConfig(record, version, {"REPLICAS": str(config.replication)}))
 
-    def drop_table(self, name: str) -> None:
-        """Everything of a table but its files. Raises TableNotFoundError."""
-        self._apply(name, DropTable())
+    def drop_table(self, name: str, deletion: Deletion) -> None:
+        """Everything of a table but its files, of which the record of the deletion tells. Raises TableNotFoundError."""
+        self._apply(name, DropTable(deletion))
 
     def set_enabled(self, name: str, is_enabled: bool) -> None:
         self._apply(name, SetTableEnabled(is_enabled))
@@ -204,6 +209,11 @@ class Catalog:
         halves, wanted = [table_name_with_type(raw_table_name(table), kind) for kind in TableType], list(names)
         return [segment for half in halves for segment in self.segments(half, wanted).values()]
 
+    def recorded_now(self, table: str, name: str) -> list[SegmentZkMetadata]:
+        """Records of this name in both halves of a table, also what others wrote a moment ago."""
+        self.store.sync(self.paths.all_segments)
+        return self.segments_of_halves(table, [name])
+
     def recorded_segment_names(self, table: str) -> list[str]:
         """Segments that have a record, also those that an unfinished delete left without a place in the ideal state."""
         return self._properties.segment_names(table)
@@ -216,9 +226,9 @@ class Catalog:
         """Raises NotFoundError, StaleVersionError."""
         self._apply(segment.table_name_with_type, ReplaceSegment(segment, version))
 
-    def remove_segments(self, table: str, names: Sequence[str], *, lineage_version: int | None = None) -> None:
+    def remove_segments(self, table: str, names: Sequence[str], *, lineage_version: int | None = None, deletion: Deletion | None = None) -> None:
         """Out of ideal state and records; names that do not exist are passed over. StaleVersionError: the lineage is another one by now."""
-        self._apply(table, RemoveSegments(tuple(names), lineage_version))
+        self._apply(table, RemoveSegments(tuple(names), lineage_version, deletion))
 
     # What replaces what
 

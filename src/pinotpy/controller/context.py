@@ -14,6 +14,7 @@ from pinotpy.cluster.reload_jobs import ReloadJobRecords
 from pinotpy.cluster.segment_metadata import SegmentZkMetadata
 from pinotpy.config.settings import ControllerSettings
 from pinotpy.controller.catalog import Catalog
+from pinotpy.controller.check_room import CheckRoom
 from pinotpy.service.metrics import Metrics
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class Controller:
     Attributes:
         fetchers: bring archives from addresses that uploads and records name, if the operator allows them.
         crypters: encrypt archives before they are stored.
+        check_room: memory in which uploads are checked.
         peers, async_peers: HTTP clients to other daemons; `peers` shows the cluster token, `async_peers` does not, as it
             passes on what users send.
         is_leader, leader: whether this controller leads; the instance id of the one that does, or None.
@@ -53,6 +55,7 @@ class Controller:
     fetchers: SegmentFetchers
     crypters: Crypters
     scratch_dir: Path
+    check_room: CheckRoom
     clock: Clock
     metrics: Metrics
     peers: httpx.Client

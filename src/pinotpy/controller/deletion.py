@@ -1,18 +1,27 @@
-"""Deleting segments: out of ideal state and records in one write (servers drop them), then the archives."""
+"""Deleting segments: out of ideal state and records in one write (servers drop them), then the archives.
+
+That write also records that the archives are to go. Whatever ends a deletion after it, `finish_deletions` takes it up.
+"""
 
 from __future__ import annotations
 
 import logging
+import uuid
 from collections.abc import Sequence
 
+from pinotpy.cluster.segment_deletions import RecordedDeletion
 from pinotpy.cluster.segment_metadata import SegmentZkMetadata
+from pinotpy.cluster.table_changes import Deletion
+from pinotpy.config.table import TableConfig
 from pinotpy.controller.context import Controller
+from pinotpy.controller.periods import period_ms
 from pinotpy.errors import PinotError, UserError
 from pinotpy.names import check_segment_name
 
 LOG = logging.getLogger(__name__)
 
 FILES_AT_ONCE = 100  # between two looks at what came in meanwhile
+FINISHED_AFTER_MS = 600_000  # what is younger is being done by who began it
 
 
 def delete_segments(controller: Controller, table: str, names: Sequence[str], *, retention_ms: int | None = None, lineage_version: int | None = None) -> int:
@@ -28,9 +37,10 @@ def delete_segments(controller: Controller, table: str, names: Sequence[str], *,
     catalog = controller.catalog
     wanted = [name for name in dict.fromkeys(names) if can_exist(name)]
     existing = set(catalog.recorded_segment_names(table)) | set(catalog.segment_names(table))
-    catalog.remove_segments(table, wanted, lineage_version=lineage_version)
+    deletion = new_deletion(controller, table, retention_ms)
+    catalog.remove_segments(table, wanted, lineage_version=lineage_version, deletion=deletion)
     doomed = [name for name in wanted if name in existing]
-    delete_segment_files(controller, table, doomed, retention_ms=retention_ms)
+    delete_segment_files(controller, deletion)
     LOG.info("segments deleted table=%s segments=%d first=%s", table, len(doomed), doomed[0] if doomed else "")
     return len(doomed)
 
@@ -44,24 +54,60 @@ def can_exist(name: str) -> bool:
     return True
 
 
-def delete_segment_files(controller: Controller, table: str, names: Sequence[str], *, retention_ms: int | None = None) -> None:
-    """Move the archives of deleted segments to Deleted_Segments. A failure is logged: nothing refers to them any more.
+def new_deletion(controller: Controller, table: str, retention_ms: int | None = None) -> Deletion:
+    """A deletion that begins now; its archives are kept for `retention_ms`, else as the table's config says, else as the settings do."""
+    now_ms, kept_ms = controller.clock.now_ms(), retention_ms
+    if kept_ms is None:
+        found = controller.catalog.table_config(table)
+        kept_ms = None if found is None else kept_after_deletion_ms(found.config)
+    if kept_ms is None:
+        kept_ms = controller.deleted_segments_retention_ms
+    return Deletion(uuid.uuid4().hex, now_ms, now_ms + kept_ms if kept_ms > 0 else None)
 
-    A segment of the same name may be in the table's other half, or come in meanwhile: its archive stays, or is brought back. One that is stored and not yet
-    registered may go; its upload looks for it afterwards (`upload._store_and_register`).
+
+def kept_after_deletion_ms(config: TableConfig) -> int | None:
+    """How long the table keeps the files of deleted segments; None: as the settings say. Raises UserError if the period cannot be read."""
+    period = config.segments.deleted_segments_retention_period
+    return None if period is None else period_ms(period, "deletedSegmentsRetentionPeriod")
+
+
+def delete_segment_files(controller: Controller, deletion: Deletion) -> None:
+    """Move the archives of a deletion's segments, as they are recorded, to Deleted_Segments.
+
+    A failure is logged, nothing refers to them any more; what is not moved stays recorded.
     """
-    kept_ms = controller.deleted_segments_retention_ms if retention_ms is None else retention_ms
-    until_ms = controller.clock.now_ms() + kept_ms if kept_ms > 0 else None
-    for first in range(0, len(names), FILES_AT_ONCE):
-        some = names[first : first + FILES_AT_ONCE]
+    for left in controller.catalog.deletions.of(deletion):
+        _finish(controller, left)
+
+
+def finish_deletions(controller: Controller) -> None:
+    """Do what is left of deletions whose controller died, or could not reach the deep store."""
+    now_ms = controller.clock.now_ms()
+    for left in controller.catalog.deletions.all():
+        if now_ms - left.deletion.began_ms >= FINISHED_AFTER_MS:
+            LOG.info("deletion taken up again table=%s segments=%d first=%s", left.table, len(left.segments), left.segments[0])
+            _finish(controller, left)
+
+
+def _finish(controller: Controller, left: RecordedDeletion) -> None:
+    """A segment of the same name may be in the table's other half, or come in meanwhile: its archive stays, or is brought back. One that is stored and not
+    yet registered may go; its upload looks for it afterwards (`upload._store_and_register`).
+    """
+    table, is_done = left.table, True
+    for first in range(0, len(left.segments), FILES_AT_ONCE):
+        some = left.segments[first : first + FILES_AT_ONCE]
         kept = controller.catalog.segments_of_halves(table, some)
         for name in some:
             try:
-                controller.files.retire(table, name, until_ms=until_ms, spared_crcs=[segment.crc for segment in kept if segment.segment_name == name])
+                spared = [segment.crc for segment in kept if segment.segment_name == name]
+                controller.files.retire(table, name, until_ms=left.deletion.until_ms, spared_crcs=spared)
             except PinotError as error:
+                is_done = False
                 LOG.warning("segment file not moved table=%s segment=%s reason=%s", table, name, error.message)
         for segment in controller.catalog.segments_of_halves(table, some):
             _bring_back(controller, segment)
+    if is_done:
+        controller.catalog.deletions.forget(left)
 
 
 def _bring_back(controller: Controller, segment: SegmentZkMetadata) -> None:

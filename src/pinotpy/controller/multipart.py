@@ -7,6 +7,7 @@ largest bodies that a controller takes, so they are parsed as they arrive.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +33,7 @@ class ReceivedPart:
 
 
 class _Sink:
-    """Parser callbacks: they only collect; `flush` writes from a thread. Used by one request."""
+    """Parser callbacks: they only collect; `write` writes what was taken, from a thread. Used by one request."""
 
     def __init__(self, folder: Path, parts_max: int) -> None:
         self.folder, self.parts_max = folder, parts_max
@@ -78,15 +79,19 @@ class _Sink:
     def on_end(self) -> None:
         self.ended = True
 
-    def flush(self) -> None:
+    def take(self) -> list[tuple[int, bytes]]:
+        """What waits to be written, by part."""
         blocks, self._blocks, self.pending_bytes = self._blocks, [], 0
+        return blocks
+
+    def write(self, blocks: list[tuple[int, bytes]]) -> None:
         for part, block in blocks:
             if part not in self._files:
                 self._files[part] = (self.folder / f"part-{part}").open("xb")
             self._files[part].write(block)
 
     def finish(self) -> list[ReceivedPart]:
-        self.flush()
+        self.write(self.take())
         for part in range(len(self._sizes)):
             if part not in self._files:  # a part without a byte
                 self._files[part] = (self.folder / f"part-{part}").open("xb")
@@ -133,6 +138,8 @@ async def receive_parts(stream: AsyncIterator[bytes], content_type: str, folder:
         },
     )
     received = 0
+    loop = asyncio.get_running_loop()
+    writing: asyncio.Future[None] | None = None
     try:
         async for chunk in stream:
             received += len(chunk)
@@ -140,11 +147,28 @@ async def receive_parts(stream: AsyncIterator[bytes], content_type: str, folder:
                 raise PayloadTooLargeError(f"the upload is longer than {bytes_max} bytes (controller.segment.upload.maxSizeBytes)", limit_bytes=bytes_max)
             parser.write(chunk)
             if sink.pending_bytes >= WRITE_BLOCK_BYTES:
-                await asyncio.to_thread(sink.flush)
+                # One block goes to the disk while the next one comes.
+                if writing is not None:
+                    await asyncio.shield(writing)
+                writing = loop.run_in_executor(None, sink.write, sink.take())
         if not sink.ended:
             raise UserError("the multipart body ends before its closing boundary: it was cut on its way")
+        if writing is not None:
+            await asyncio.shield(writing)
         return await asyncio.to_thread(sink.finish)
     except MultipartParseError as error:
         raise UserError(f"the multipart body cannot be read: {error}") from error
     finally:
+        if writing is not None:
+            await _ended(writing)
         sink.close()
+
+
+async def _ended(writing: asyncio.Future[None]) -> None:
+    """Wait for a write whatever becomes of the request: its thread has the files in hand. Its error, if any, was raised where it was awaited,
+    or comes after another one."""
+    while not writing.done():
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.wait([writing])
+    if not writing.cancelled():
+        writing.exception()

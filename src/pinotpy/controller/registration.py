@@ -121,7 +121,7 @@ def choose_servers(controller: Controller, config: TableConfig, assignment: Mapp
 def _refresh(controller: Controller, segment: SegmentZkMetadata, stored: StoredSegment) -> None:
     catalog, old = controller.catalog, stored.segment
     table, name, now_ms = segment.table_name_with_type, segment.segment_name, controller.clock.now_ms()
-    if old.crc == segment.crc:
+    if (old.crc, old.crypter) == (segment.crc, segment.crypter):
         # The same content again: where it lies and what servers hold stays as it is.
         renewed = replace(old, refresh_time_ms=now_ms, creation_time_ms=segment.creation_time_ms, custom_map=segment.custom_map or old.custom_map)
     else:

@@ -41,6 +41,7 @@ def status_of(job: ReloadJobRecord, held: dict[str, int], answers: dict[str, Ser
     """The status, from the number of replicas that each server holds and what the servers answered. Times are in minutes."""
     done = failed = unanswered = 0
     failures: list[dict[str, Any]] = []
+    rebuild: dict[str, str] = {}
     finished_ms = job.submitted_ms
     for server, count in held.items():
         answer = answers[server]
@@ -50,6 +51,7 @@ def status_of(job: ReloadJobRecord, held: dict[str, int], answers: dict[str, Ser
         done += server_done
         failed += min(int(found.get("failureCount", 0)), count - server_done)
         finished_ms = max(finished_ms, int(found.get("finishTimeMs") or 0))
+        rebuild |= found.get("rebuildSegments", {})
         failures += [{"segmentName": name, "serverName": server, **why} for name, why in found.get("failedSegments", {}).items()]
     total = sum(held.values())
     is_over = done + failed >= total and not unanswered
@@ -66,6 +68,7 @@ def status_of(job: ReloadJobRecord, held: dict[str, int], answers: dict[str, Ser
         "totalServerCallsFailed": unanswered,
         "segmentReloadFailures": [_failure(entry) for entry in failures[:FAILURES_SHOWN_MAX]] or None,
         "serversFailed": {server: answer.failure for server, answer in answers.items() if answer.failure},
+        "rebuildSegments": {name: rebuild[name] for name in sorted(rebuild)[:FAILURES_SHOWN_MAX]},
         "timeElapsedInMinutes": elapsed,
         "estimatedTimeRemainingInMinutes": remaining,
     }
@@ -77,12 +80,19 @@ def need_reload(controller: Controller, table: str, *, verbose: bool) -> dict[st
     answers = ask_servers(controller, servers, f"/tables/{quote(table, safe='')}/segments/needReload")
     shown: dict[str, dict[str, Any]] = {}
     for server, answer in answers.items():
-        needs = bool((answer.document or {}).get("needReload"))
-        shown[server] = {"needReload": needs, "instanceId": server, "segments": (answer.document or {}).get("segments", {})}
+        found = answer.document or {}
+        shown[server] = {
+            "needReload": bool(found.get("needReload")),
+            "instanceId": server,
+            "segments": found.get("segments", {}),
+            "needRebuild": bool(found.get("needRebuild")),
+            "rebuildSegments": found.get("rebuildSegments", {}),
+        }
         if answer.failure:
             shown[server]["error"] = answer.failure
     return {
         "needReload": any(entry["needReload"] for entry in shown.values()),
+        "needRebuild": any(entry["needRebuild"] for entry in shown.values()),
         "totalServersQueried": len(answers),
         "totalServerCallsFailed": sum(bool(answer.failure) for answer in answers.values()),
         "serverToSegmentsCheckReloadList": shown if verbose else {},

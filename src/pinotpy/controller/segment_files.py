@@ -72,9 +72,17 @@ class SegmentFiles:
         """Open an archive for reading; NotFoundError if it is not in this store."""
         return self.store.open(_key(table, segment, crc))
 
-    def remove(self, table: str, segment: str, crc: int) -> None:
-        """Delete an archive for good."""
-        self.store.delete(_key(table, segment, crc))
+    def set_aside(self, table: str, segment: str, crc: int, *, until_ms: int) -> str | None:
+        """Move one archive to the deleted ones, kept until `until_ms`; returns its key there, None if there is none."""
+        key = f"{_deleted_folder(table, segment)}/{crc}.until-{until_ms}.tar.gz"
+        if not self.has(table, segment, crc):
+            return None
+        self.store.move(_key(table, segment, crc), key)
+        return key
+
+    def remove(self, key: str) -> None:
+        """Delete for good what was set aside."""
+        self.store.delete(key)
 
     def retire(self, table: str, segment: str, *, until_ms: int | None, spared_crcs: Iterable[int] = ()) -> None:
         """Move all archives of a segment but those of `spared_crcs` to the deleted ones, kept until `until_ms`; None deletes them at once."""
@@ -97,6 +105,10 @@ class SegmentFiles:
                 self.store.move(file.key, _key(table, segment, crc))
                 return True
         return False
+
+    def drop_unfinished(self, table: str, before_ms: int) -> int:
+        """Delete archives of a table that a killed controller left unfinished, untouched since `before_ms`; returns how many."""
+        return self.store.drop_unfinished(f"{LIVE}/{_table(table)}", before_ms)
 
     def purge(self, now_ms: int) -> int:
         """Delete the deleted ones whose time is up; returns how many went."""

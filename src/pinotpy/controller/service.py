@@ -8,9 +8,9 @@ controller takes it while running requests end.
 from __future__ import annotations
 
 import logging
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 import httpx
 
@@ -29,16 +29,19 @@ from pinotpy.cluster.zookeeper import ZooKeeperStore
 from pinotpy.config.settings import ControllerSettings
 from pinotpy.controller.app import build_controller_app
 from pinotpy.controller.catalog import Catalog
+from pinotpy.controller.check_room import CheckRoom
 from pinotpy.controller.context import Controller, Identity
 from pinotpy.controller.idempotency import IdempotentAnswers
 from pinotpy.controller.leader_forwarding import LeaderForwarding
 from pinotpy.controller.leadership import ElectedLeadership, register_at_leader
 from pinotpy.controller.periodic.broker_resource import BrokerResourceValidation
+from pinotpy.controller.periodic.deep_store_sweep import DeepStoreSweep
 from pinotpy.controller.periodic.retention import RetentionManager
 from pinotpy.controller.periodic.scheduler import PeriodicScheduler
 from pinotpy.controller.periodic.segment_status import SegmentStatusChecker
 from pinotpy.controller.registration import UploadConditions
 from pinotpy.controller.segment_files import SegmentFiles
+from pinotpy.controller.upload_folder import take_upload_folder
 from pinotpy.errors import NotLeaderError
 from pinotpy.fs.crypters import Crypters
 from pinotpy.fs.fetchers import SegmentFetchers
@@ -50,15 +53,15 @@ from pinotpy.names import instance_id
 from pinotpy.service.assembly import Equipment, run_assembled
 from pinotpy.service.daemon import Part
 from pinotpy.service.http_server import HttpServer
-from pinotpy.service.joining import connect
+from pinotpy.service.joining import ZOOKEEPER_STOP_S, connect
 
 LOG = logging.getLogger(__name__)
 LOCAL_FOLDER = Path("pinotpy-data/controller")
 
 
-def run_controller(settings: ControllerSettings, ready_file: Path | None = None) -> int:
-    """Run a controller in this process until it is told to stop; return the exit status."""
-    return run_assembled(settings, ControllerParts, ready_file)
+def run_controller(settings: ControllerSettings, ready_file: Path | None = None) -> NoReturn:
+    """Run a controller in this process until it is told to stop, and end the process."""
+    run_assembled(settings, ControllerParts, ready_file)
 
 
 def deep_store_uri(settings: ControllerSettings) -> str:
@@ -103,7 +106,7 @@ class ControllerParts:
 
     def parts(self) -> list[Part]:
         return [
-            Part("zookeeper", self._connect, self._disconnect),
+            Part("zookeeper", self._connect, self._disconnect, ZOOKEEPER_STOP_S),
             Part("rest", self._start_rest, self._stop_rest, self.settings.shutdown_timeout_ms / 1000),
             Part("cluster", self._join, self._leave),
             Part("leader", self._stand, self._resign),
@@ -125,6 +128,7 @@ class ControllerParts:
         self._scheduler = PeriodicScheduler(
             [
                 RetentionManager(controller, settings.retention_interval_s),
+                DeepStoreSweep(controller, settings.retention_interval_s),
                 SegmentStatusChecker(controller, settings.status_check_interval_s),
                 BrokerResourceValidation(controller, settings.broker_resource_interval_s),
             ],
@@ -158,9 +162,6 @@ class ControllerParts:
         assert self._store is not None
         settings, equipment, store = self.settings, self.equipment, self._store
         storage = FileSystemSettings.from_properties(settings.storage_factory)
-        scratch = local_folder(settings) / "uploads"
-        shutil.rmtree(scratch, ignore_errors=True)  # what a crash left half-received
-        scratch.mkdir(parents=True, exist_ok=True)
         leadership = self._leadership = ElectedLeadership(store, self._paths, lambda: self._election, equipment.scheme)
         verify = equipment.peer_verification()
         self._peers = httpx.Client(headers=equipment.peer_headers(), verify=verify, trust_env=False)
@@ -186,7 +187,9 @@ class ControllerParts:
             files=SegmentFiles(deep_store_for(deep_store_uri(settings), storage), self.identity),
             fetchers=self._fetchers,
             crypters=Crypters(settings.crypter),
-            scratch_dir=scratch,
+            # Locked until the process ends, as its threads may be at an upload until then.
+            scratch_dir=take_upload_folder(local_folder(settings)).path,
+            check_room=CheckRoom(settings.upload_check_bytes_max),
             clock=equipment.clock,
             metrics=equipment.metrics,
             peers=self._peers,
@@ -236,16 +239,18 @@ class ControllerParts:
     # --- stop ------------------------------------------------------------------------------------------------------
 
     def _resign(self, timeout_s: float) -> None:
+        if self._store is not None:
+            self._store.hurry()
         if self._scheduler is not None:
             self._scheduler.stop(timeout_s / 2)
         if self._pipeline is not None:
-            self._pipeline.stop()
+            self._pipeline.stop(timeout_s / 2)
         if self._election is not None:
             self._election.resign()
 
     def _leave(self, timeout_s: float) -> None:
         if self._participant is not None:
-            self._participant.stop(timeout_s)
+            self._participant.stop(timeout_s / 2)
 
     def _stop_rest(self, timeout_s: float) -> None:
         if self._http is not None:

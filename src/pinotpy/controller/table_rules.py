@@ -8,6 +8,7 @@ from pinotpy.config.table import TableConfig, check_against_schema
 from pinotpy.controller.assignment.candidates import check_enough, rotated_candidates
 from pinotpy.controller.assignment.replica_group import deal_groups
 from pinotpy.controller.catalog import Catalog
+from pinotpy.controller.deletion import kept_after_deletion_ms
 from pinotpy.controller.lineage import ages_of
 from pinotpy.errors import UserError
 from pinotpy.ingest.transform_checks import check_expressions
@@ -27,6 +28,7 @@ def check_table(catalog: Catalog, config: TableConfig) -> Schema:
         raise UserError(f"Failed to find schema for table: {name}; add a schema named '{config.raw_table_name}' first", table=name)
     check_against_schema(config, found.schema)
     ages_of(config)
+    kept_after_deletion_ms(config)
     check_expressions(found.schema, config)
     _check_other_half(catalog, config)
     if not broker_candidates(catalog, config):

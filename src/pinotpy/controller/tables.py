@@ -6,7 +6,7 @@ import logging
 
 from pinotpy.config.table import TableConfig
 from pinotpy.controller.context import Controller
-from pinotpy.controller.deletion import delete_segment_files
+from pinotpy.controller.deletion import delete_segment_files, new_deletion
 from pinotpy.controller.table_rules import broker_candidates, check_table
 from pinotpy.controller.user_messages import send_config_changed
 from pinotpy.errors import AlreadyExistsError, NotFoundError, StaleVersionError, TableNotFoundError, UserError
@@ -88,12 +88,12 @@ def delete_table(controller: Controller, name: str, table_type: TableType | None
     """
     doomed = []
     for half in halves_named(name, table_type):
-        segments = controller.catalog.recorded_segment_names(half)
+        segments, deletion = controller.catalog.recorded_segment_names(half), new_deletion(controller, half, retention_ms)
         try:
-            controller.catalog.drop_table(half)
+            controller.catalog.drop_table(half, deletion)
         except TableNotFoundError:
             continue
-        delete_segment_files(controller, half, segments, retention_ms=retention_ms)
+        delete_segment_files(controller, deletion)
         controller.reload_jobs.table_deleted(half, controller.clock.now_ms())
         controller.metrics.forget_table(half)
         LOG.info("table deleted table=%s segments=%d", half, len(segments))

@@ -1,14 +1,13 @@
 """One segment upload, from what arrived at this controller to a registered segment.
 
-The straight line of `accept_upload`: unpack into a scratch folder → verify every byte → fits table and schema? → quota →
+The straight line of `accept_upload`: unpack into memory, or a scratch folder → verify every byte → fits table and schema? → quota →
 conditions → deep store → registration by the leader. A metadata push has no bytes to verify and to store: its servers fetch them
 from where they lie, and verify them there. Whatever fails, nothing is left: scratch goes with its folder, the stored archive is
-removed again, and registration takes its own first write back.
+removed again, by whoever leads if this controller dies (`upload_leftovers`), and registration takes its own first write back.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,13 +19,22 @@ from pinotpy.controller.context import Controller
 from pinotpy.controller.lineage import segments_beside
 from pinotpy.controller.registration import UploadConditions, check_conditions
 from pinotpy.controller.segment_check import check_segment
-from pinotpy.errors import DataError, NotFoundError, PinotError, QuotaExceededError, UserError
+from pinotpy.controller.upload_leftovers import end_upload, forget_upload
+from pinotpy.errors import (
+    ConnectionLostError,
+    DataError,
+    NotFoundError,
+    OutOfCapacityError,
+    QuotaExceededError,
+    RecordTooLargeError,
+    RemoteError,
+    StaleVersionError,
+    UserError,
+)
 from pinotpy.fs.crypters import encrypted
 from pinotpy.names import TableType, check_table_name, raw_table_name, split_table_name, table_name_with_type
 from pinotpy.segment.metadata import SegmentMetadata
 from pinotpy.service.code_memory import CODE_MEMORY
-
-LOG = logging.getLogger(__name__)
 
 Register = Callable[[SegmentZkMetadata, UploadConditions], SegmentZkMetadata | None]
 
@@ -174,24 +182,18 @@ def segment_record(
 
 def _read(archive: Path, scratch: Path, controller: Controller) -> SegmentMetadata:
     # Arrow and kernels cost 80 MB: a controller that takes no uploads does without them.
-    from pinotpy.segment.archive import unpack_segment
-    from pinotpy.segment.immutable import load_segment
+    from pinotpy.segment.archive_check import check_archive
     from pinotpy.segment.tar_stream import ArchiveLimits
 
     try:
         settings = controller.settings
         limits = ArchiveLimits.of(settings.archive_entries_max, settings.archive_unpacked_bytes_max)
-        directory = unpack_segment(archive, scratch, limits=limits, is_durable=False)
-        segment = load_segment(directory, verify=True)
+        return check_archive(archive, scratch, limits=limits, room=controller.check_room)
     except (DataError, NotFoundError) as error:
         # Bytes that a client sent: its fault, and its answer names no folder of ours.
         raise UserError(f"the upload is no segment: {error.message.replace(str(scratch), '').replace(str(archive.parent), '')}") from error
     finally:
         CODE_MEMORY.used()
-    segment.close()
-    if directory.name != segment.metadata.segment_name:
-        raise UserError(f"the archive's folder is '{directory.name[:200]}', its metadata says segment '{segment.metadata.segment_name[:200]}'")
-    return segment.metadata
 
 
 def _read_metadata(archive: Path) -> SegmentMetadata:
@@ -243,39 +245,30 @@ def _store_and_register(
     # The same content again stays where it lies, with us or elsewhere.
     is_same = existing is not None and is_known and (not files.keeps(existing) or files.has(table, name, record.crc))
     is_stored = arrival.stays_at is None and not is_same
+    # What may be left of it is recorded before it is there: whoever leads looks after it if this controller dies.
+    crcs = ([record.crc] if is_stored else []) + ([existing.crc] if existing is not None and existing.crc != record.crc and files.keeps(existing) else [])
+    left = catalog.uploads.begin(table, name, crcs, controller.clock.now_ms()) if crcs else None
     if is_stored:
-        files.put(table, name, record.crc, arrival.archive)
+        try:
+            files.put(table, name, record.crc, arrival.archive)
+        except OutOfCapacityError as error:
+            if left is not None and not isinstance(error.__cause__, RemoteError):
+                forget_upload(controller, left)
+            raise
     try:
         replaced = register(record, conditions)
-    except BaseException:
-        if is_stored and not _is_referenced(controller, table, name, record.crc):
-            _remove(controller, table, name, record.crc)
+    except (UserError, StaleVersionError, RecordTooLargeError, ConnectionLostError):  # what was lost is read back before anything goes
+        if left is not None:
+            end_upload(controller, left, {record.crc} if is_stored else ())
         raise
+    # Any other error does not say what becomes of it: a leader that did not answer may still register it.
     if is_stored and not files.has(table, name, record.crc):
         # A deletion of a segment of this name took its files meanwhile, ours among them.
         files.put(table, name, record.crc, arrival.archive)
-    # Another upload may have brought the content before this one back already.
-    if replaced is not None and replaced.crc != record.crc and not _is_referenced(controller, table, name, replaced.crc):
-        _remove(controller, table, name, replaced.crc)
+    if left is not None:
+        # Ours, too: another upload may have replaced it already.
+        end_upload(controller, left, {known.crc for known in (record, existing, replaced) if known is not None})
     return Uploaded(name, table)
-
-
-def _remove(controller: Controller, table: str, name: str, crc: int) -> None:
-    """Delete an archive that no record names. What was decided stands, whether the deep store can be reached now or not."""
-    try:
-        controller.files.remove(table, name, crc)
-    except PinotError as error:
-        LOG.warning("segment file not removed table=%s segment=%s crc=%d reason=%s", table, name, crc, error.message)
-
-
-def _is_referenced(controller: Controller, table: str, name: str, crc: int) -> bool:
-    """Whether a record names these bytes after all: a reply of the leader may have been lost, the other half of the table has them."""
-    try:
-        records = controller.catalog.segments_of_halves(table, [name])
-    except Exception:
-        LOG.warning("segment file kept, the cluster cannot be asked table=%s segment=%s crc=%d", table, name, crc)
-        return True
-    return any(record.crc == crc for record in records)
 
 
 def _check_quota(controller: Controller, config: TableConfig, record: SegmentZkMetadata) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import ctypes
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-from pinotpy.errors import DataError, NotFoundError, PinotError, RemoteError
-from pinotpy.fs.deadlines import within
+from pinotpy.errors import DataError, NotFoundError, RemoteError
 from pinotpy.fs.file_system import UNFINISHED, FileEntry, TransferLimits
+from pinotpy.fs.library_calls import StorageLibrary
 from pinotpy.fs.range_reader import of_one_version, open_ranges
 from pinotpy.fs.uris import authority_and_path, masked, path_of_file, scheme_of
 from pinotpy.fs.whole_files import fetch_whole, opened_source, put_beside
@@ -40,16 +40,16 @@ class ArrowFiles:
     """
 
     def __init__(self, files: Any, root: str, secrets: Sequence[str] = (), timeout_s: float = 120.0, *, is_staged: bool = False) -> None:
-        self._files, self._root, self._timeout_s = files, root, timeout_s
-        self._is_staged = is_staged
+        from pyarrow.lib import ArrowException
+
+        self._files, self._root, self._is_staged = files, root, is_staged
         self._secrets = [secret for secret in secrets if len(secret) > 3]
+        self._library = StorageLibrary("the storage", timeout_s, (OSError, ValueError, ArrowException), _REFUSED, self._without_secrets)
 
     def list(self, uri: str) -> Iterator[FileEntry]:
         from pyarrow import fs
 
-        path = self._path(uri)
-        selector = fs.FileSelector(path.rstrip("/"), allow_not_found=True, recursive=True)
-        found = self._call(uri, lambda: [info for info in self._files.get_file_info(selector) if info.type == fs.FileType.File])
+        path, found = self._path(uri), self._infos_below(uri)
         if not found and not uri.endswith("/") and path != self._root:
             info = self._call(uri, lambda: self._files.get_file_info(path))
             found = [info] if info.type == fs.FileType.File else []
@@ -103,10 +103,14 @@ class ArrowFiles:
         return self.stat(uri)
 
     def _rename(self, uri: str, path: str, new_path: str) -> None:
-        try:
-            self._call(uri, lambda: self._files.move(path, new_path))
-        except NotImplementedError:
-            # ADLS without a hierarchical namespace.
+        def moved() -> bool:
+            try:
+                self._files.move(path, new_path)
+            except NotImplementedError:  # by ADLS without a hierarchical namespace
+                return False
+            return True
+
+        if not self._call(uri, moved):
             self._call(uri, lambda: self._files.copy_file(path, new_path))
             self._call(uri, lambda: self._files.delete_file(path))
 
@@ -129,7 +133,9 @@ class ArrowFiles:
 
     def move(self, uri: str, new_uri: str) -> FileEntry:
         new_path = self._writable(new_uri)
-        self.stat(uri)
+        found = self.stat(uri)
+        if new_path == self._path(uri):
+            return found  # copied onto itself and deleted, it would be gone
         self._rename(uri, self._path(uri), new_path)
         return self.stat(new_uri)
 
@@ -142,6 +148,24 @@ class ArrowFiles:
         except NotFoundError:
             return False
         return True
+
+    def drop_unfinished(self, uri: str, before_ms: int) -> int:
+        if not self._is_staged:
+            return 0
+        gone = 0
+        for info in self._infos_below(uri):
+            if info.base_name.startswith(UNFINISHED) and info.mtime_ns and info.mtime_ns // 1_000_000 < before_ms:
+                with suppress(NotFoundError):  # somebody else was faster
+                    self._call(uri, lambda info=info: self._files.delete_file(info.path))  # type: ignore[misc]
+                    gone += 1
+        return gone
+
+    def _infos_below(self, uri: str) -> Sequence[Any]:
+        from pyarrow import fs
+
+        selector = fs.FileSelector(self._path(uri), allow_not_found=True, recursive=True)
+        found: Sequence[Any] = self._call(uri, lambda: [info for info in self._files.get_file_info(selector) if info.type == fs.FileType.File])
+        return found
 
     def _chunks(self, uri: str, opened: Any) -> Iterator[bytes]:
         try:
@@ -167,26 +191,7 @@ class ArrowFiles:
         return FileEntry(address + info.path.removeprefix(self._root).lstrip("/"), info.size, (info.mtime_ns or 0) // 1_000_000)
 
     def _call(self, uri: str, call: Callable[[], Any]) -> Any:
-        with self._translated(uri):
-            return within(self._timeout_s, call, f"the storage, on '{masked(uri)}'")
-
-    @contextmanager
-    def _translated(self, uri: str) -> Iterator[None]:
-        from pyarrow.lib import ArrowException
-
-        try:
-            yield
-        except PinotError:
-            raise
-        except FileNotFoundError as error:
-            raise NotFoundError(f"no file '{masked(uri)}'", uri=masked(uri)) from error
-        except NotImplementedError:
-            raise
-        except (OSError, ValueError, ArrowException) as error:
-            reason = self._without_secrets(str(error))
-            if _REFUSED.search(reason):
-                raise DataError(f"the storage refuses '{masked(uri)}': {reason}: check its credentials, rights and name", uri=masked(uri)) from None
-            raise RemoteError(f"the storage failed on '{masked(uri)}': {reason}", uri=masked(uri)) from None
+        return self._library.call(uri, call)
 
     def _without_secrets(self, text: str) -> str:
         for secret in self._secrets:

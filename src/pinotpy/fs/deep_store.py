@@ -67,6 +67,12 @@ class DeepStore(Protocol):
         """Give a file another key, replacing what is there."""
         ...
 
+    def drop_unfinished(self, prefix: str, before_ms: int) -> int:
+        """Delete what writers that were killed left below the folder `prefix`, unfinished and untouched since `before_ms`; returns how
+        many files. See `file_system.WritesBeside`: the time is the storage's, and may be that of a file's beginning.
+        """
+        ...
+
 
 def check_key(key: str) -> tuple[str, ...]:
     """The parts of a key; raises UserError if it is none."""

@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 from pinotpy.errors import UserError
 from pinotpy.fs.deep_store import StoredFile, check_key, check_prefix
-from pinotpy.fs.file_system import FileEntry, FileSystem
+from pinotpy.fs.file_system import FileEntry, FileSystem, WritesBeside
 from pinotpy.fs.uris import join
 
 
@@ -43,6 +43,10 @@ class FileDeepStore:
 
     def move(self, key: str, new_key: str) -> StoredFile:
         return _stored(new_key, self._files.move(self.uri(key), self.uri(new_key)))
+
+    def drop_unfinished(self, prefix: str, before_ms: int) -> int:
+        folder = join(self.root, *check_prefix(prefix)) + "/"
+        return self._files.drop_unfinished(folder, before_ms) if isinstance(self._files, WritesBeside) else 0
 
 
 def _stored(key: str, entry: FileEntry) -> StoredFile:

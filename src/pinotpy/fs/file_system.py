@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, Protocol, runtime_checkable
 
 from pinotpy.errors import NotFoundError
 
@@ -77,6 +77,19 @@ class FileSystem(Protocol):
 
     def delete(self, uri: str) -> bool:
         """Delete a file; whether there was one."""
+        ...
+
+
+@runtime_checkable
+class WritesBeside(Protocol):
+    """A file system on which a writer that was killed leaves an unfinished file. Those on which it leaves none have no such call."""
+
+    def drop_unfinished(self, uri: str, before_ms: int) -> int:
+        """Delete unfinished files below a folder that nobody wrote to since `before_ms`, by the storage's time; returns how many.
+
+        Some storages tell when a file was begun, not when it was last written to: take a time before which none that is still
+        being written can have begun.
+        """
         ...
 
 

@@ -6,15 +6,15 @@ process (kinit, or KRB5_CLIENT_KTNAME with a keytab).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Final, TypeVar
 from xml.etree import ElementTree
 
-from pinotpy.errors import DataError, Fault, InvalidConfigError, NotFoundError, PinotError, RemoteError
-from pinotpy.fs.deadlines import within
+from pinotpy.errors import Fault, InvalidConfigError, NotFoundError
 from pinotpy.fs.file_system import UNFINISHED, FileEntry, FoundByStat, TransferLimits
+from pinotpy.fs.library_calls import StorageLibrary
 from pinotpy.fs.range_reader import open_ranges
 from pinotpy.fs.uris import authority_and_path, masked, path_of_file
 from pinotpy.fs.whole_files import fetch_whole, opened_source, put_beside
@@ -25,7 +25,7 @@ _WRITE_BYTES: Final = 1 << 20
 _CONF_BYTES_MAX: Final = 1 << 20
 # The library's own would keep a caller for minutes when the name node is away; what fails is tried again by who asked.
 _DEFAULTS: Final = {"dfs.client.failover.max.attempts": "3", "dfs.client.failover.sleep.max.millis": "2000"}
-_REFUSED: Final = ("AccessControlException", "QuotaExceeded", "permission denied", "sasl", "gssapi")
+_REFUSED: Final = re.compile("AccessControlException|QuotaExceeded|permission denied|sasl|gssapi", re.IGNORECASE)
 
 
 def open_hdfs(authority: str, configs: Mapping[str, str]) -> HdfsFiles:
@@ -52,18 +52,19 @@ class HdfsFiles(FoundByStat):
     """See `file_system.FileSystem`. What is written lies under a name of its own in the same folder until it is whole."""
 
     def __init__(self, client: Any, address: str, timeout_s: float) -> None:
-        self._client, self._address, self._timeout_s = client, address, timeout_s
+        self._client, self._address = client, address
+        self._library = StorageLibrary("HDFS", timeout_s, (OSError, RuntimeError, ValueError), _REFUSED, _first_line)
 
     def list(self, uri: str) -> Iterator[FileEntry]:
         try:
             root = self._call(uri, lambda: self._client.get_file_info(self._path(uri)))
             if not root.isdir:
                 return iter([FileEntry(uri, root.length, root.modification_time)])
-            statuses = self._call(uri, lambda: [status for status in self._client.list_status(self._path(uri), True) if not status.isdir])
+            statuses = self._files_below(uri)
         except NotFoundError:
             return iter(())
         entries = (FileEntry(self._address + status.path.lstrip("/"), status.length, status.modification_time) for status in statuses)
-        return iter(sorted((entry for entry in entries if f"/{UNFINISHED}" not in entry.uri), key=lambda entry: entry.uri))
+        return iter(sorted((entry for entry in entries if not _name(entry.uri).startswith(UNFINISHED)), key=lambda entry: entry.uri))
 
     def stat(self, uri: str) -> FileEntry:
         status = self._call(uri, lambda: self._client.get_file_info(self._path(uri)))
@@ -108,7 +109,9 @@ class HdfsFiles(FoundByStat):
 
     def move(self, uri: str, new_uri: str) -> FileEntry:
         target = "/" + path_of_file(new_uri)
-        self.stat(uri)
+        found = self.stat(uri)
+        if target == self._path(uri):
+            return found
         self._call(uri, lambda: self._client.mkdirs(target.rpartition("/")[0] or "/", create_parent=True))
         self._call(uri, lambda: self._client.rename(self._path(uri), target, True))
         return self.stat(new_uri)
@@ -119,6 +122,18 @@ class HdfsFiles(FoundByStat):
             return False
         return self._call(uri, lambda: bool(self._client.delete(path, False)))
 
+    def drop_unfinished(self, uri: str, before_ms: int) -> int:
+        try:
+            statuses = self._files_below(uri)
+        except NotFoundError:
+            return 0
+        # HDFS tells when a file that is being written was begun.
+        old = [status.path for status in statuses if _name(status.path).startswith(UNFINISHED) and 0 < status.modification_time < before_ms]
+        return sum(self._call(uri, lambda path=path: bool(self._client.delete(path, False))) for path in old)  # type: ignore[misc]
+
+    def _files_below(self, uri: str) -> Sequence[Any]:
+        return self._call(uri, lambda: [status for status in self._client.list_status(self._path(uri), True) if not status.isdir])
+
     def _chunks(self, uri: str, opened: Any) -> Iterator[bytes]:
         while chunk := self._call(uri, lambda: bytes(opened.read(_READ_BYTES))):
             yield chunk
@@ -127,21 +142,16 @@ class HdfsFiles(FoundByStat):
         return "/" + authority_and_path(uri)[1].rstrip("/")
 
     def _call(self, uri: str, call: Callable[[], T]) -> T:
-        with self._translated(uri):
-            return within(self._timeout_s, call, f"HDFS on '{masked(uri)}'")
+        return self._library.call(uri, call)
 
-    @contextmanager
-    def _translated(self, uri: str) -> Iterator[None]:
-        try:
-            yield
-        except PinotError:
-            raise
-        except FileNotFoundError as error:
-            raise NotFoundError(f"no file '{masked(uri)}'", uri=masked(uri)) from error
-        except (OSError, RuntimeError, ValueError) as error:
-            reason = str(error).partition("\n")[0][:300]
-            kind = DataError if any(word.lower() in reason.lower() for word in _REFUSED) else RemoteError
-            raise kind(f"HDFS failed on '{masked(uri)}': {reason}", uri=masked(uri)) from error
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def _first_line(text: str) -> str:
+    # What follows is the stack of the name node's Java.
+    return text.partition("\n")[0][:300]
 
 
 def _hadoop_conf(folder: Path) -> dict[str, str]:

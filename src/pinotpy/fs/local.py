@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 from pinotpy.errors import DataError, InvalidConfigError, NotFoundError, UserError
 from pinotpy.fs.deep_store import StoredFile, check_key, check_prefix
-from pinotpy.fs.whole_files import copy_whole, link_whole, sync_folder
+from pinotpy.fs.whole_files import copy_whole, drop, link_whole, sync_folder, unfinished_before
 
 
 class LocalDeepStore:
@@ -31,7 +31,15 @@ class LocalDeepStore:
     def put(self, key: str, source: Path, *, is_final: bool = False) -> StoredFile:
         target = self._path(key)
         with _translated(key), source.open("rb") as reader:
-            self._write(target, lambda: link_whole(reader, source, target) if is_final else copy_whole(reader, target))
+
+            def write() -> None:
+                reader.seek(0)  # a first try may have read it
+                if is_final:
+                    link_whole(reader, source, target)
+                else:
+                    copy_whole(reader, target)
+
+            self._write(target, write)
         return self._stat(key, target)
 
     def get(self, key: str, target: Path) -> StoredFile:
@@ -72,11 +80,19 @@ class LocalDeepStore:
     def move(self, key: str, new_key: str) -> StoredFile:
         source, target = self._existing(key), self._path(new_key)
         with _translated(key):
-            target.parent.mkdir(parents=True, exist_ok=True)
-            os.replace(source, target)
+            self._write(target, lambda: os.replace(source, target))
             sync_folder(target.parent)
         self._drop_empty_folders(source.parent)
         return self._stat(new_key, target)
+
+    def drop_unfinished(self, prefix: str, before_ms: int) -> int:
+        # As if for a file in it: a link on the way leads out of the store.
+        folder, gone = self._path("/".join([*check_prefix(prefix), "any"])).parent, 0
+        with _translated(prefix):
+            for path in unfinished_before(folder, before_ms):
+                gone += drop(path)
+                self._drop_empty_folders(path.parent)
+        return gone
 
     def _write(self, target: Path, write: Callable[[], object]) -> None:
         # Another thread may delete the empty folder between mkdir and open: once more, then it is an error.

@@ -13,7 +13,7 @@ from typing import BinaryIO, Final
 from pinotpy.errors import DataError, NotFoundError, UserError
 from pinotpy.fs.file_system import UNFINISHED, FileEntry, TransferLimits
 from pinotpy.fs.uris import file_uri, local_path, masked, scheme_of
-from pinotpy.fs.whole_files import COPY_BYTES, copy_whole, sync_folder, write_whole
+from pinotpy.fs.whole_files import COPY_BYTES, copy_whole, drop, sync_folder, unfinished_before, write_whole
 
 _NOT_THERE: Final = (errno.ENOENT, errno.ENOTDIR)
 
@@ -84,17 +84,20 @@ class LocalFiles:
         if path.is_dir():
             raise UserError(f"'{masked(uri)}' is a folder: expected a file", uri=masked(uri))
         with _translated(uri):
-            try:
-                path.unlink()
-            except FileNotFoundError:
-                return False
-        return True
+            return drop(path)
+
+    def drop_unfinished(self, uri: str, before_ms: int) -> int:
+        with _translated(uri):
+            return sum(drop(path) for path in unfinished_before(local_path(uri), before_ms))
 
     def _stats(self, uris: Iterable[str]) -> Iterator[FileEntry]:
         for uri in uris:
             # A file may go between the walk and here: then it is not there.
             with suppress(NotFoundError):
                 yield self.stat(uri)
+                continue
+            if (path := local_path(uri)).is_symlink() and not path.name.startswith("."):
+                raise DataError(f"'{masked(uri)}' is a link to a file that is not there", uri=masked(uri))
 
     def _writable(self, uri: str) -> Path:
         path = local_path(uri)
@@ -109,7 +112,7 @@ def _written_as(uri: str, path: Path) -> str:
 
 def _raise_unless_gone(error: OSError) -> None:
     if error.errno not in _NOT_THERE:
-        raise error
+        raise DataError(f"'{error.filename}' cannot be listed: {(error.strerror or str(error)).lower()}") from error
 
 
 @contextmanager

@@ -80,6 +80,11 @@ class MemoryDeepStore:
             self._files[new_key] = self._files.pop(key)
             return self._stored(new_key)
 
+    def drop_unfinished(self, prefix: str, before_ms: int) -> int:
+        check_prefix(prefix)
+        self._fault("drop_unfinished", prefix)
+        return 0  # what is put is there at once
+
     def _stored(self, key: str) -> StoredFile:
         if key not in self._files:
             raise NotFoundError(f"no file '{key}' in the deep store", key=key)

@@ -64,7 +64,11 @@ class WebHdfsFiles(FoundByStat):
             return iter(())
         if root.get("type") == "FILE":
             return iter([_entry(uri, root)])
-        found: list[FileEntry] = []
+        found = [entry for entry in self._walk(uri) if not _is_unfinished(entry)]
+        return iter(sorted(found, key=lambda entry: entry.uri))
+
+    def _walk(self, uri: str) -> Iterator[FileEntry]:
+        """All files below a folder, unfinished ones too."""
         folders = [uri.rstrip("/")]
         while folders:
             folder = folders.pop()
@@ -76,9 +80,8 @@ class WebHdfsFiles(FoundByStat):
                 child = f"{folder}/{status['pathSuffix']}"
                 if status["type"] == "DIRECTORY":
                     folders.append(child)
-                elif not status["pathSuffix"].startswith(UNFINISHED):
-                    found.append(_entry(child, status))
-        return iter(sorted(found, key=lambda entry: entry.uri))
+                else:
+                    yield _entry(child, status)
 
     def stat(self, uri: str) -> FileEntry:
         status = self._status(uri)
@@ -113,8 +116,9 @@ class WebHdfsFiles(FoundByStat):
         return self.stat(uri)
 
     def move(self, uri: str, new_uri: str) -> FileEntry:
-        path_of_file(new_uri)
-        self.stat(uri)
+        new_path, found = path_of_file(new_uri), self.stat(uri)
+        if new_path == path_of_file(uri):
+            return found
         self._json("PUT", new_uri.rpartition("/")[0], "MKDIRS")
         self._rename(uri, new_uri)
         return self.stat(new_uri)
@@ -124,6 +128,11 @@ class WebHdfsFiles(FoundByStat):
         if not self.exists(uri):
             return False
         return bool(self._json("DELETE", uri, "DELETE", {"recursive": "false"})["boolean"])
+
+    def drop_unfinished(self, uri: str, before_ms: int) -> int:
+        # HDFS tells when a file that is being written was begun.
+        old = [entry.uri for entry in self._walk(uri) if _is_unfinished(entry) and 0 < entry.modified_ms < before_ms]
+        return sum(self.delete(unfinished) for unfinished in old)
 
     def _write(self, uri: str, reader: BinaryIO) -> None:
         """Two steps, as the protocol has it: the name node names a data node, which takes the bytes."""
@@ -183,6 +192,10 @@ def _check(uri: str, response: httpx.Response) -> None:
     if kind in _REFUSED or (response.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN) and kind not in _LATER):
         raise DataError(f"{message}: check user, token and rights", uri=masked(uri))
     raise RemoteError(message, uri=masked(uri))
+
+
+def _is_unfinished(entry: FileEntry) -> bool:
+    return entry.uri.rpartition("/")[2].startswith(UNFINISHED)
 
 
 def _entry(uri: str, status: Mapping[str, Any]) -> FileEntry:

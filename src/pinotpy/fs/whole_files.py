@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import time
@@ -45,22 +46,30 @@ def link_whole(reader: BinaryIO, source: Path, target: Path) -> None:
         reader.seek(0)
         copy_whole(reader, target)
         return
-    unfinished = target.with_name(f"{UNFINISHED}{uuid.uuid4().hex}")
+    os.fsync(reader.fileno())
     try:
-        os.link(source, unfinished)
+        _link(source, target)
     except FileNotFoundError:
         raise
     except OSError:  # another disk, a mount without links, too many of them
         reader.seek(0)
         copy_whole(reader, target)
         return
+    sync_folder(target.parent)
+
+
+def _link(source: Path, target: Path) -> None:
     try:
-        os.fsync(reader.fileno())
-        os.replace(unfinished, target)
-        sync_folder(target.parent)
-    finally:
-        # Renaming a file over another name of itself leaves both.
-        unfinished.unlink(missing_ok=True)
+        # Right under its name: a process that is killed here leaves nothing beside it.
+        os.link(source, target)
+    except FileExistsError:
+        unfinished = target.with_name(f"{UNFINISHED}{uuid.uuid4().hex}")
+        try:
+            os.link(source, unfinished)
+            os.replace(unfinished, target)
+        finally:
+            # Renaming a file over another name of itself leaves both.
+            unfinished.unlink(missing_ok=True)
 
 
 def copy_whole(reader: BinaryIO, target: Path) -> int:
@@ -112,6 +121,31 @@ def put_beside(path: str, write: Callable[[str], None], rename: Callable[[str], 
         with suppress(PinotError):  # it is never listed; what went wrong is told by the error that is on its way
             drop(unfinished)
         raise
+
+
+def unfinished_before(folder: Path, before_ms: int) -> Iterator[Path]:
+    """Unfinished files below a local folder that nobody wrote to since then. Raises OSError for a folder that cannot be read."""
+    for directory, _, names in os.walk(folder, onerror=_raise_unless_gone):
+        for path in (Path(directory, name) for name in names if name.startswith(UNFINISHED)):
+            with suppress(FileNotFoundError):
+                found = path.lstat()
+                # By the last change of the file: what was last written may be old, where it is another name of its source.
+                if stat.S_ISREG(found.st_mode) and found.st_ctime_ns // 1_000_000 < before_ms:
+                    yield path
+
+
+def drop(path: Path) -> bool:
+    """Delete a local file; whether there was one. Raises OSError."""
+    try:
+        path.unlink()
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _raise_unless_gone(error: OSError) -> None:
+    if error.errno not in (errno.ENOENT, errno.ENOTDIR):
+        raise error
 
 
 def opened_source(path: Path) -> BinaryIO:

@@ -11,7 +11,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pinotpy.functions.exact_sums import sum_doubles
-from pinotpy.functions.spec import AggregateFunction, Argument, DistributionPlan, Groups, check_number
+from pinotpy.functions.plans import DistributionPlan
+from pinotpy.functions.spec import AggregateFunction, Argument, Groups, check_number
 from pinotpy.functions.states import assemble_sets, decimal_sums, distinct_sets, merge_sets, set_field, wide_array
 from pinotpy.pql.ast import Dialect
 

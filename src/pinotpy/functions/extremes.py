@@ -8,8 +8,9 @@ from typing import ClassVar
 import pyarrow as pa
 
 from pinotpy.data_types import DataType
+from pinotpy.functions.plans import Plan
 from pinotpy.functions.slots import extremes_plan
-from pinotpy.functions.spec import AggregateFunction, Argument, Groups, Plan, check_number
+from pinotpy.functions.spec import AggregateFunction, Argument, Groups, check_number
 from pinotpy.functions.states import extreme_field, extremes_of_dictionary, merge_extremes
 from pinotpy.pql.ast import Dialect
 

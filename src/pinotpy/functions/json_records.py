@@ -174,7 +174,7 @@ class _Flattener:
         if (indexing.max_levels and level > indexing.max_levels) or key in self._fields or path in self._excluded:
             return True
         # On the way to an included path, at it, or below it.
-        return bool(self._included) and not any(_leads(path, wanted) or _leads(wanted, path) for wanted in self._included)
+        return bool(self._included) and not any(leads(path, wanted) or leads(wanted, path) for wanted in self._included)
 
     def _term(self, path: str, value: Any) -> str:
         if isinstance(value, str):
@@ -188,6 +188,6 @@ class _Flattener:
         return f"{path}{SEPARATOR}{text}"
 
 
-def _leads(shorter: str, longer: str) -> bool:
+def leads(shorter: str, longer: str) -> bool:
     """Whether `longer` is `shorter` or lies below it."""
     return longer.startswith(shorter) and (len(longer) == len(shorter) or longer[len(shorter)] in ".[")

@@ -53,7 +53,7 @@ class Pieces:
         return Pieces(np.frombuffer(b"".join(encoded) or b"\0", np.uint8), offsets, anchors, is_all, leads)
 
     def words(self) -> tuple[int, int, int, int]:
-        """Addresses of bytes and offsets, number of pieces, anchors: as kernels.text_search.var_like takes them."""
+        """Addresses of bytes and offsets, number of pieces, anchors: the words W_PIECES … W_ANCHORS of a search (kernels/text_search.py)."""
         return self.data.ctypes.data, self.offsets.ctypes.data, len(self.offsets) - 1, self.anchors
 
 

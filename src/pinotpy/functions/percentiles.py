@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError
+from pinotpy.functions.plans import DistributionPlan
 from pinotpy.functions.sketches.multiset import Multisets, collect_multisets, merge_multisets, multiset_fields, multisets_of, numbers_of
-from pinotpy.functions.spec import AggregateFunction, Argument, DistributionPlan, Groups, Parameter, check_number
+from pinotpy.functions.spec import AggregateFunction, Argument, Groups, Parameter, check_number
 from pinotpy.pql.ast import Dialect
 
 Longs = NDArray[np.int64]

@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from pinotpy.functions.spec import Groups, RowBlock
+from pinotpy.functions.plans import RowBlock
+from pinotpy.functions.spec import Groups
 from pinotpy.functions.states import order_keys
 
 Words = NDArray[np.int64]

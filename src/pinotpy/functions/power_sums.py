@@ -17,7 +17,8 @@ import pyarrow as pa
 
 from pinotpy.data_types import DataType
 from pinotpy.functions.exact_sums import EXACT_HEADER, UNIT_BIAS, WINDOW, WINDOW_MAIN, Words, exact_array, exact_integers, exact_of_columns, merge_exact
-from pinotpy.functions.spec import AggregateFunction, Argument, Groups, SlotPlan, Spilled, Update, Values, Word, check_types
+from pinotpy.functions.plans import SlotPlan, Spilled, Update, Values, Word
+from pinotpy.functions.spec import AggregateFunction, Argument, Groups, check_types
 from pinotpy.functions.states import EXACT, merge_counts
 from pinotpy.pql.ast import Dialect
 

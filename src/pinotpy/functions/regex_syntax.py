@@ -100,7 +100,6 @@ _NAMED: Final = {
 _COUNTED: Final = re.compile(r"\{(0|[1-9][0-9]{0,3})(?:(,)(0|[1-9][0-9]{0,3})?)?\}")
 _FLAGS: Final = re.compile(r"\?([imsU]*)(?:-([imsU]+))?([:)])")
 _NAME: Final = re.compile(r"\?P?<\w+>")
-_META: Final = frozenset("\\^$.|?*+()[")
 
 
 def _merged(ranges: list[Range]) -> tuple[Range, ...]:

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType
 from pinotpy.functions.exact_sums import exact_array
-from pinotpy.functions.spec import Argument, DistributionPlan, Plan, RankKind, SlotPlan, Spilled, StateForm, Update, Values, Word
+from pinotpy.functions.plans import DistributionPlan, Plan, RankKind, SlotPlan, Spilled, StateForm, Update, Values, Word
+from pinotpy.functions.spec import Argument
 from pinotpy.functions.states import decimal_sums, extreme_array, extremes_of, wide_array
 
 Words = NDArray[np.int64]

@@ -11,10 +11,12 @@ import pyarrow.compute as pc
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.errors import DecodeError, NotFoundError, UserError
+from pinotpy.fs.local_files import LocalFiles
 from pinotpy.ingest.readers.catalog import format_of
 from pinotpy.ingest.readers.spec import FileFormat
 from pinotpy.ingest.segment_names import SegmentFacts
 from pinotpy.ingest.time_values import VALID_TIME_MS
+from pinotpy.segment.time_range import text_extremes_in_time
 
 
 def find_input_files(data_dir: Path, file_format: FileFormat | None = None) -> list[tuple[Path, FileFormat]]:
@@ -22,6 +24,7 @@ def find_input_files(data_dir: Path, file_format: FileFormat | None = None) -> l
 
     Raises:
         NotFoundError: there is no such folder, or no file of the format (or of any known one) in it.
+        DataError: a folder that cannot be listed.
     """
     if data_dir.is_file():
         found_format = file_format or format_of(data_dir)
@@ -31,7 +34,8 @@ def find_input_files(data_dir: Path, file_format: FileFormat | None = None) -> l
     if not data_dir.is_dir():
         raise NotFoundError(f"no folder or file '{data_dir}'", file=str(data_dir))
     hidden = (".", "_")  # what other systems leave beside data: `_SUCCESS`, `_temporary/…`
-    paths = [path for path in sorted(data_dir.rglob("*")) if path.is_file() and not any(part.startswith(hidden) for part in path.relative_to(data_dir).parts)]
+    listed = [Path(entry.uri) for entry in LocalFiles().list(str(data_dir))]
+    paths = [path for path in listed if not any(part.startswith(hidden) for part in path.relative_to(data_dir).parts)]
     found = [(path, format_of(path)) for path in paths]
     files = [(path, known) for path, known in found if known is not None and file_format in (None, known)]
     if not files:
@@ -51,7 +55,8 @@ def segment_facts(schema: Schema, table_config: TableConfig | None, batches: Seq
     known = [extreme for extreme in extremes if extreme["min"] is not None]
     if column is None or not known:
         return SegmentFacts(table, sequence_id)
-    low, high = min(extreme["min"] for extreme in known), max(extreme["max"] for extreme in known)
+    in_time = text_extremes_in_time([batch.column(column) for batch in batches], schema.field_specs[column])
+    low, high = in_time or (min(extreme["min"] for extreme in known), max(extreme["max"] for extreme in known))
     time_format = schema.field_specs[column].date_time_format
     if time_format is None:
         return SegmentFacts(table, sequence_id, low, high)

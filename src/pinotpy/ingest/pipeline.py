@@ -173,7 +173,7 @@ def read_rows(
     """Storage form of a file's rows, batch by batch. After the last batch `ledger` holds all counts.
 
     Raises:
-        DecodeError: the file cannot be read on (file and row), or more rows are bad than the pipeline allows (all causes).
+        DecodeError: the file cannot be read on (file and row), was written to meanwhile, or more rows are bad than the pipeline allows (all causes).
         InvalidConfigError: unknown reader settings.
     """
 
@@ -195,4 +195,5 @@ def read_rows(
                 ledger.check(0)
             if batch.num_rows:
                 yield batch
+    file.check_unchanged()
     ledger.check(pipeline.reject_share_max)

@@ -50,11 +50,6 @@ class RowGroups:
     time_column: FieldSpec | None = None
     bucket: Bucket | None = None
 
-    @property
-    def is_grouping(self) -> bool:
-        """Whether there is any rule."""
-        return self.partition is not None or self.bucket is not None
-
     def split(self, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
         """The rows of each group, groups by key ascending, rows in their order.
 

@@ -36,6 +36,16 @@ def load_byte(typingctx: Any, address: Any) -> Any:
     return signature, codegen
 
 
+@intrinsic
+def swapped(typingctx: Any, word: Any) -> Any:
+    """The word with its bytes in reverse: of what `load_word` gives, a number that is ordered as the bytes are."""
+
+    def codegen(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.bswap(arguments[0])
+
+    return types.uint64(types.uint64), codegen
+
+
 @inner
 def tail_word(address: int, length: int) -> Any:
     """The last `length` (0 to 7) bytes of a string, zeros above; never reads beyond them."""
@@ -70,13 +80,18 @@ def order_bytes(a: int, a_length: int, b: int, b_length: int) -> Any:
     """-1, 0 or 1 as the string at `a` sorts before, equals or sorts after the one at `b`, byte by byte, unsigned."""
     length = min(a_length, b_length)
     at = 0
-    while at + 8 <= length and load_word(a + at) == load_word(b + at):
-        at += 8
-    while at < length:
-        one, other = load_byte(a + at), load_byte(b + at)
+    while at + 8 <= length:
+        one, other = load_word(a + at), load_word(b + at)
         if one != other:
-            return -1 if one < other else 1
-        at += 1
+            return -1 if swapped(one) < swapped(other) else 1
+        at += 8
+    if at < length:
+        # Eight bytes again, of which the first were equal.
+        whole = length >= 8
+        one = load_word(a + length - 8) if whole else tail_word(a, length)
+        other = load_word(b + length - 8) if whole else tail_word(b, length)
+        if one != other:
+            return -1 if swapped(one) < swapped(other) else 1
     return 0 if a_length == b_length else (-1 if a_length < b_length else 1)
 
 

@@ -10,6 +10,8 @@ from typing import Any, Final
 import numpy as np
 from numba import njit
 
+from pinotpy.kernels.abi import inner
+
 # Words of the dialect: characters (-1: none) and switches.
 DELIMITER: Final = 0
 QUOTE: Final = 1
@@ -36,6 +38,48 @@ BEHIND_QUOTE: Final = 2
 
 _LF: Final = 10
 _CR: Final = 13
+
+
+@inner
+def _is_blank(c: int) -> Any:
+    """What is trimmed: ASCII's white space but line ends, and its separators of files, groups, records and units."""
+    return c == 32 or c in (9, 11, 12) or 28 <= c <= 31
+
+
+@inner
+def _behind_line_end(data: Any, at: int) -> Any:
+    """Where the line after the line end at `at` begins: LF, CR, or CR LF."""
+    return at + 2 if data[at] == _CR and at + 1 < data.shape[0] and data[at + 1] == _LF else at + 1
+
+
+@inner
+def _put(c: int, out_quote: int, out: Any, top: int) -> Any:
+    """Write a character of a quoted field; gives where the next one goes."""
+    if c == out_quote:
+        out[top] = out_quote
+        top += 1
+    out[top] = c
+    return top + 1
+
+
+@inner
+def _put_escaped(letter: int, dialect: Any, out: Any, top: int) -> Any:
+    """Write what a letter behind an escape stands for; one that stands for nothing keeps its escape. Gives where the next one goes."""
+    c = letter
+    if letter == 110:  # n
+        c = _LF
+    elif letter == 114:  # r
+        c = _CR
+    elif letter == 116:  # t
+        c = 9
+    elif letter == 98:  # b
+        c = 8
+    elif letter == 102:  # f
+        c = 12
+    elif letter not in (dialect[DELIMITER], dialect[QUOTE], dialect[ESCAPE], dialect[COMMENT], _LF, _CR, 9, 8, 12):
+        out[top] = dialect[ESCAPE]
+        top += 1
+    return _put(c, dialect[OUT_QUOTE], out, top)
 
 
 @njit(cache=True, nogil=True)
@@ -69,7 +113,7 @@ def rewrite(data: Any, is_last: bool, dialect: Any, out: Any, bad: Any, state: A
             if p + 1 >= end and not is_last and data[p] == _CR:
                 break
             if p < end:
-                p += 2 if data[p] == _CR and p + 1 < end and data[p + 1] == _LF else 1
+                p = _behind_line_end(data, p)
             at = p
             state[READ] = at
             continue
@@ -79,47 +123,31 @@ def rewrite(data: Any, is_last: bool, dialect: Any, out: Any, bad: Any, state: A
             out[top] = out_quote
             top += 1
             if trims:
-                while p < end and data[p] != delimiter and (data[p] == 32 or data[p] in (9, 11, 12) or 28 <= data[p] <= 31):
+                while p < end and data[p] != delimiter and _is_blank(data[p]):
                     p += 1
             if p < end and data[p] == quote:
                 p += 1
                 while p < end:
                     c = np.int64(data[p])
                     if c == quote:
-                        if p + 1 < end and data[p + 1] == quote:
-                            p += 1
-                        else:
+                        if p + 1 == end or data[p + 1] != quote:
                             break
+                        p += 1
+                        top = _put(c, out_quote, out, top)
                     elif c == escape and p + 1 < end:
                         p += 1
-                        c = np.int64(data[p])
-                        if c == 110:
-                            c = np.int64(_LF)
-                        elif c == 114:
-                            c = np.int64(_CR)
-                        elif c == 116:
-                            c = np.int64(9)
-                        elif c == 98:
-                            c = np.int64(8)
-                        elif c == 102:
-                            c = np.int64(12)
-                        elif c not in (delimiter, quote, escape, comment, _LF, _CR, 9, 8, 12):
-                            out[top] = escape
-                            top += 1
+                        top = _put_escaped(np.int64(data[p]), dialect, out, top)
                     elif dialect[LINES_ALONE] != 0 and c in (_LF, _CR):
                         fault = OPEN_QUOTE
                         break
-                    if c == out_quote:
-                        out[top] = out_quote
-                        top += 1
-                    out[top] = c
-                    top += 1
+                    else:
+                        top = _put(c, out_quote, out, top)
                     p += 1
                 if fault == 0 and p >= end:
                     fault = OPEN_QUOTE
                 elif fault == 0:
                     p += 1
-                    while p < end and data[p] != delimiter and (data[p] == 32 or data[p] in (9, 11, 12) or 28 <= data[p] <= 31):
+                    while p < end and data[p] != delimiter and _is_blank(data[p]):
                         p += 1
                     if p < end and data[p] != delimiter and data[p] != _LF and data[p] != _CR:
                         fault = BEHIND_QUOTE
@@ -129,28 +157,12 @@ def rewrite(data: Any, is_last: bool, dialect: Any, out: Any, bad: Any, state: A
                     c = np.int64(data[p])
                     if c == escape and p + 1 < end:
                         p += 1
-                        c = np.int64(data[p])
-                        if c == 110:
-                            c = np.int64(_LF)
-                        elif c == 114:
-                            c = np.int64(_CR)
-                        elif c == 116:
-                            c = np.int64(9)
-                        elif c == 98:
-                            c = np.int64(8)
-                        elif c == 102:
-                            c = np.int64(12)
-                        elif c not in (delimiter, quote, escape, comment, _LF, _CR, 9, 8, 12):
-                            out[top] = escape
-                            top += 1
-                    if c == out_quote:
-                        out[top] = out_quote
-                        top += 1
-                    out[top] = c
-                    top += 1
+                        top = _put_escaped(np.int64(data[p]), dialect, out, top)
+                    else:
+                        top = _put(c, out_quote, out, top)
                     p += 1
                 if trims:
-                    while top > text and (out[top - 1] == 32 or out[top - 1] in (9, 11, 12) or 28 <= out[top - 1] <= 31):
+                    while top > text and _is_blank(out[top - 1]):
                         top -= 1
             if fault != 0:
                 break
@@ -165,7 +177,7 @@ def rewrite(data: Any, is_last: bool, dialect: Any, out: Any, bad: Any, state: A
                 p += 1
                 continue
             is_whole = is_last or p + 1 < end
-            p += 2 if data[p] == _CR and p + 1 < end and data[p + 1] == _LF else 1
+            p = _behind_line_end(data, p)
             break
         if fault != 0:
             top = begin
@@ -177,7 +189,7 @@ def rewrite(data: Any, is_last: bool, dialect: Any, out: Any, bad: Any, state: A
                     break
                 stop = p
                 if p < end:
-                    p += 2 if data[p] == _CR and p + 1 < end and data[p + 1] == _LF else 1
+                    p = _behind_line_end(data, p)
             elif not is_last:
                 break
             else:

@@ -259,21 +259,6 @@ def fetch_unless_in_a_row(state_address: int, args_address: int) -> Any:
     return _values(state, args, meta)
 
 
-@inner
-def _widen(out: Any, values: Any) -> None:
-    for i in range(len(out)):
-        out[i] = values[i]
-
-
-@block_function
-def to_doubles(state_address: int, args_address: int) -> Any:
-    """Register A0 (f64) = register A1 (i64)."""
-    state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
-    n = state[S_SELECTED]
-    _widen(register_f64(state, args[A0])[:n], register_i64(state, args[A0 + 1])[:n])
-    return E_OK
-
-
 @block_function
 def fetch_nulls(state_address: int, args_address: int) -> Any:
     """Null flags of the selected docs, u8: 1 = null."""

@@ -2,7 +2,8 @@
 (A0 below 0) all goes to row 0. A4 is the address of the buckets:
 
     word 0              their number n
-    word 1              bit 0: the values are doubles, else i64; bit 1: the edges are finite and evenly apart
+    word 1              bit 0: the values are doubles, else i64; bit 1: the edges are finite and evenly apart, n over
+                        their distance is finite too
     words 2 … n + 2     their edges, doubles in ascending order
 
 Slot contents: word i counts the values of bucket i, from its edge to below the next one, the last one's upper edge included.

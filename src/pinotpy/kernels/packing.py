@@ -109,19 +109,6 @@ def unpack(words: Any, width: int, start: int, out: Any) -> None:
         row += 1
 
 
-@njit(cache=True, nogil=True, inline="always")
-def packed_get(words: Any, width: int, index: int) -> Any:
-    """One value (as int64), for gathers of few rows."""
-    row = index >> 7
-    bit = (row & 31) * width
-    position = ((row >> 5) * width + (bit >> 5)) * 128 + (index & 127)
-    shift = bit & 31
-    value = np.int64(words[position]) >> shift
-    if shift + width > 32:
-        value |= np.int64(words[position + 128]) << (32 - shift)
-    return value & ((1 << width) - 1)
-
-
 @njit(cache=True, nogil=True)
 def packed_max(words: Any, width: int, num_values: int) -> Any:
     """Largest value among the first `num_values` (-1 if there are none): the check of a segment before its ids are trusted."""

@@ -36,7 +36,7 @@ from pinotpy.kernels.abi import (
     words,
 )
 from pinotpy.kernels.legs import LEG_ALWAYS, LEG_NEVER
-from pinotpy.kernels.resolve import fixed_bound, var_bound
+from pinotpy.kernels.resolve import fixed_range, var_range
 from pinotpy.kernels.views import view_f64, view_i64, view_u8, view_u32
 
 # Rows of a leg table. One word a segment:
@@ -160,11 +160,9 @@ def range_leg(
             continue
         cardinality = meta[M_CARDINALITY]
         if stored == T_VAR:
-            first = var_bound(meta, low)
-            last = max(var_bound(meta, end), first) if has_end else cardinality
+            first, last = var_range(meta, low.ctypes.data, len(low), end.ctypes.data, len(end), has_end)
         else:
-            first = fixed_bound(meta, low_word, low_real, False)
-            last = max(fixed_bound(meta, high_word, high_real, True), first)
+            first, last = fixed_range(meta, low_word, low_real, high_word, high_real)
         table[L_IDS * n + 2 * s], table[L_IDS * n + 2 * s + 1], flag_of(table, n, L_RANGED, s)[0] = first, last, 1
         table[L_FUNCTION * n + s], table[L_TESTS * n + 4 * s], table[L_TESTS * n + 4 * s + 1] = functions[0], first, last
         share += (last - first) / max(cardinality, 1)

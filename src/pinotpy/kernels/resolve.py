@@ -22,8 +22,7 @@ from pinotpy.kernels.abi import (
     inner,
 )
 from pinotpy.kernels.byte_words import order_bytes, same_bytes
-from pinotpy.kernels.ordered_bytes import compare_bytes
-from pinotpy.kernels.views import view_f32, view_f64, view_i32, view_i64, view_u8
+from pinotpy.kernels.views import view_f32, view_f64, view_i32, view_i64
 
 # Values that are looked up together.
 _LANES: Final = 16
@@ -44,30 +43,39 @@ def _bound(values: Any, value: Any, after: bool) -> Any:
 
 
 @inner
-def fixed_bound(meta: Any, integer: int, real: float, after: bool) -> Any:
-    stored, address, count = meta[M_STORED], meta[M_DICTIONARY], meta[M_CARDINALITY]
-    if stored == T_INT:
-        return _bound(view_i32(address, count), integer, after)
-    if stored == T_LONG:
-        return _bound(view_i64(address, count), integer, after)
-    if stored == T_FLOAT:
-        return _bound(view_f32(address, count), real, after)
-    return _bound(view_f64(address, count), real, after)
-
-
-@inner
-def var_bound(meta: Any, value: Any) -> Any:
-    # First id whose bytes are >= value.
-    low, high = 0, int(meta[M_CARDINALITY])
-    offsets = view_i32(meta[M_DICTIONARY_OFFSETS], high + 1)
-    data = view_u8(meta[M_DICTIONARY], offsets[high])
+def _end(values: Any, at: int, value: Any) -> Any:
+    # First position from `at` on whose value is > value: for an equality it is `at` or the next.
+    low, step = at, 1
+    while low + step <= len(values) and values[low + step - 1] <= value:
+        low += step
+        step += step
+    high = min(low + step - 1, len(values))
     while low < high:
         middle = (low + high) >> 1
-        if compare_bytes(data, offsets[middle], offsets[middle + 1], value, 0, len(value)) < 0:
+        if values[middle] <= value:
             low = middle + 1
         else:
             high = middle
     return low
+
+
+@inner
+def _range_of(values: Any, low: Any, high: Any) -> Any:
+    first = _bound(values, low, False)
+    return first, _end(values, first, high)
+
+
+@inner
+def fixed_range(meta: Any, low_word: int, low_real: float, high_word: int, high_real: float) -> Any:
+    """(first, end): the ids whose values are in low … high, both ends included; end is at least first."""
+    stored, address, count = meta[M_STORED], meta[M_DICTIONARY], meta[M_CARDINALITY]
+    if stored == T_INT:
+        return _range_of(view_i32(address, count), low_word, high_word)
+    if stored == T_LONG:
+        return _range_of(view_i64(address, count), low_word, high_word)
+    if stored == T_FLOAT:
+        return _range_of(view_f32(address, count), low_real, high_real)
+    return _range_of(view_f64(address, count), low_real, high_real)
 
 
 @inner
@@ -167,6 +175,21 @@ def _next_var_bound(own: int, offsets: Any, at: int, value: int, size: int) -> A
         else:
             high = middle
     return high
+
+
+@inner
+def var_range(meta: Any, low: int, low_size: int, end: int, end_size: int, has_end: bool) -> Any:
+    """(first, end): the ids whose bytes are from those at `low` on, before those at `end` if there is one; end is at least first."""
+    count = int(meta[M_CARDINALITY])
+    offsets, own = view_i32(meta[M_DICTIONARY_OFFSETS], count + 1), meta[M_DICTIONARY]
+    first, high = 0, count
+    while first < high:
+        middle = (first + high) >> 1
+        if _is_before(own, offsets, middle, low, low_size):
+            first = middle + 1
+        else:
+            high = middle
+    return first, (_next_var_bound(own, offsets, first, end, end_size) if has_end else count)
 
 
 @inner

@@ -13,8 +13,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-from numba import types, uint64
-from numba.extending import intrinsic
+from numba import uint64
 
 from pinotpy.kernels.abi import (
     A0,
@@ -38,7 +37,7 @@ from pinotpy.kernels.abi import (
     register_u8,
     words,
 )
-from pinotpy.kernels.byte_words import load_word, tail_word
+from pinotpy.kernels.byte_words import load_word, swapped, tail_word
 from pinotpy.kernels.views import double_of_bits, view_i32, view_i64, view_u8, view_u16, view_u32
 
 # Kinds of words.
@@ -140,20 +139,10 @@ def no_nulls(state_address: int, args_address: int) -> Any:
 # --- texts ---------------------------------------------------------------------------------------------------------------
 
 
-@intrinsic
-def _swapped(typingctx: Any, word: Any) -> Any:
-    """The word with its bytes in reverse."""
-
-    def codegen(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        return builder.bswap(arguments[0])
-
-    return types.uint64(types.uint64), codegen
-
-
 @inner
 def first_bytes(address: int, length: int) -> Any:
     """The first eight bytes of a text as a number that is ordered as they are; zeros where it is shorter."""
-    return _swapped(load_word(address) if length >= 8 else tail_word(address, length))
+    return swapped(load_word(address) if length >= 8 else tail_word(address, length))
 
 
 @inner

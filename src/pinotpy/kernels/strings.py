@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import njit
-
 from pinotpy.kernels.abi import (
     BLOCK,
     E_OK,
@@ -30,7 +28,7 @@ from pinotpy.kernels.abi import (
     mask_register,
     words,
 )
-from pinotpy.kernels.byte_words import hash_bytes, order_bytes, same_bytes
+from pinotpy.kernels.byte_words import order_bytes
 from pinotpy.kernels.legs import A_META, A_TEST
 from pinotpy.kernels.masks import SCRATCH_MASK
 from pinotpy.kernels.views import mv_offsets, view_i64, view_u32
@@ -111,20 +109,3 @@ def var_members(state_address: int, args_address: int) -> Any:
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
     _scan_members(args, state, words(args[A_META], META_WORDS))
     return E_OK
-
-
-@njit(cache=True, nogil=True)
-def compare_texts(data: int, starts: Any, left: Any, right: Any, out: Any) -> None:
-    """Order (-1, 0, 1) and equality (0, 1) of pairs of texts into int64 out[n, 2]; left and right their numbers."""
-    for i in range(len(left)):
-        a, b = starts[left[i]], starts[right[i]]
-        a_length, b_length = starts[left[i] + 1] - a, starts[right[i] + 1] - b
-        out[i, 0] = order_bytes(data + a, a_length, data + b, b_length)
-        out[i, 1] = a_length == b_length and same_bytes(data + a, data + b, a_length)
-
-
-@njit(cache=True, nogil=True)
-def hash_texts(data: int, starts: Any, out: Any) -> None:
-    """64-bit hashes of the texts at [starts[i], starts[i + 1]) into uint64 `out`."""
-    for i in range(len(out)):
-        out[i] = hash_bytes(data + starts[i], starts[i + 1] - starts[i])

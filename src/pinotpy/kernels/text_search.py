@@ -1,8 +1,9 @@
 """Texts searched where they lie: the texts of neighbouring docs are one run of bytes, so that a block is looked through as a whole.
 
 A search has a *needle*, bytes that every text has that passes. Three bytes of it, the rarest, are compared at 64 places at
-a time; where they are there the needle is compared, then the text that holds the place is found among the offsets, which are not
-read otherwise, and tested. A needle across two texts is no hit. Texts that are asked for one by one are tested without a needle.
+a time (rare_bytes.py); where they are there the needle is compared, then the text that holds the place is found among the offsets,
+which are not read otherwise, and tested. A needle across two texts is no hit. Texts that are asked for one by one are tested without
+a needle.
 
 Search words (int64[SEARCH_WORDS], see W_*), one set for a leg.
 """
@@ -12,9 +13,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-from llvmlite import ir
-from numba import njit, types, uint64
-from numba.extending import intrinsic
+from numba import njit, uint64
 
 from pinotpy.kernels.abi import (
     BLOCK,
@@ -37,9 +36,10 @@ from pinotpy.kernels.abi import (
     words,
 )
 from pinotpy.kernels.automaton import accepts
-from pinotpy.kernels.byte_words import find_bytes, fold_word, has_high_bytes, load_byte, load_word, same_bytes, same_folded, trailing_zeros
+from pinotpy.kernels.byte_words import find_bytes, fold_word, has_high_bytes, load_word, same_bytes, same_folded, trailing_zeros
 from pinotpy.kernels.legs import A_META, A_TEST
 from pinotpy.kernels.masks import SCRATCH_MASK
+from pinotpy.kernels.rare_bytes import LANES, few_rare_bits, next_rare, rare_bits
 from pinotpy.kernels.text_blooms import may_hold
 from pinotpy.kernels.views import mv_offsets, view_i64, view_u8, view_u32
 
@@ -78,7 +78,6 @@ ANCHOR_END: Final = 2
 FOLD_CASE: Final = 4  # the pieces are ASCII in lower case, and match letters of either case
 FOLD_LETTERS: Final = 8  # … and among them are k or s, which have a third form beyond ASCII
 
-_LANES: Final = 64
 # Texts longer than this on average are tested one by one if the needle's place in them is known.
 _LONG_BYTES: Final = 64
 _SAMPLES: Final = 16
@@ -86,104 +85,6 @@ SAMPLE_BYTES: Final = 4096
 
 
 # --- places -----------------------------------------------------------------------------------------------------------
-
-
-def _in_all_lanes(builder: Any, value: Any) -> Any:
-    index, vector = ir.IntType(32), ir.VectorType(ir.IntType(8), _LANES)
-    nothing = ir.Constant(vector, ir.Undefined)
-    single = builder.insert_element(nothing, value, ir.Constant(index, 0))
-    return builder.shuffle_vector(single, nothing, ir.Constant(ir.VectorType(index, _LANES), [0] * _LANES))
-
-
-def _equal_bits(builder: Any, address: Any, byte: Any, fold: Any) -> Any:
-    """Bit i: (byte at address + i) | fold == byte, of 64; `byte` and `fold` in all lanes."""
-    loaded = builder.load(builder.inttoptr(address, byte.type.as_pointer()), align=1)
-    return builder.bitcast(builder.icmp_unsigned("==", builder.or_(loaded, fold), byte), ir.IntType(_LANES))
-
-
-@intrinsic
-def _rare_bits(typingctx: Any, a: Any, b: Any, c: Any, byte_a: Any, byte_b: Any, byte_c: Any, fold_a: Any, fold_b: Any, fold_c: Any) -> Any:
-    """Bit i: (byte at address a + i) | fold_a == byte_a, and so for b and c. Reads 64 bytes at each address."""
-    signature = types.uint64(types.int64, types.int64, types.int64, *[types.uint8] * 6)
-
-    def codegen(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        vectors = [_in_all_lanes(builder, value) for value in arguments[3:]]
-        found = [_equal_bits(builder, arguments[i], vectors[i], vectors[3 + i]) for i in range(3)]
-        return builder.and_(builder.and_(found[0], found[1]), found[2])
-
-    return signature, codegen
-
-
-@intrinsic
-def _next_rare(
-    typingctx: Any, place: Any, stop: Any, a: Any, b: Any, c: Any, byte_a: Any, byte_b: Any, byte_c: Any, fold_a: Any, fold_b: Any, fold_c: Any
-) -> Any:
-    """The first of place, place + 64, … up to `stop` where _rare_bits(a + place, …) are not 0; else the first beyond `stop`.
-
-    a <= b <= c < a + 64. Reads 128 bytes at a + place.
-    """
-    signature = types.int64(*[types.int64] * 5, *[types.uint8] * 6)
-
-    def codegen(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        function = builder.module.globals.get(_NEXT_RARE) or _next_rare_function(builder.module)
-        return builder.call(function, arguments)
-
-    return signature, codegen
-
-
-_NEXT_RARE: Final = "pinotpy_next_rare"
-
-
-def _next_rare_function(module: Any) -> Any:
-    # Every byte is loaded once: bits of b and c are moved to where a's are, from this 64 bytes and the next. Never inlined: among
-    # calls the vectors would live in memory, and be read again for every 64 bytes.
-    word, byte = ir.IntType(64), ir.IntType(8)
-    function = ir.Function(module, ir.FunctionType(word, [word] * 5 + [byte] * 6), _NEXT_RARE)
-    function.linkage = "internal"
-    function.attributes.add("noinline")
-    first, stop, a, b, c, *values = function.args
-    entry, begin, head, body, onward, done = (function.append_basic_block(name) for name in ("entry", "begin", "head", "body", "onward", "done"))
-    builder = ir.IRBuilder(entry)
-    vectors = [_in_all_lanes(builder, value) for value in values]
-    distances = [builder.sub(address, a) for address in (b, c)]
-    rests = [builder.sub(ir.Constant(word, 63), distance) for distance in distances]
-    builder.cbranch(builder.icmp_signed("<=", first, stop), begin, done)
-    builder.position_at_end(begin)
-    at_first = [_equal_bits(builder, builder.add(a, first), vectors[i], vectors[3 + i]) for i in range(3)]
-    builder.branch(head)
-    builder.position_at_end(head)
-    place, *here = (builder.phi(word) for _ in range(4))
-    for phi, value in zip([place, *here], [first, *at_first], strict=True):
-        phi.add_incoming(value, begin)
-    builder.cbranch(builder.icmp_signed("<=", place, stop), body, done)
-    builder.position_at_end(body)
-    following = builder.add(place, ir.Constant(word, _LANES))
-    there = [_equal_bits(builder, builder.add(a, following), vectors[i], vectors[3 + i]) for i in range(3)]
-    bits = here[0]
-    for i, (distance, rest) in enumerate(zip(distances, rests, strict=True), 1):
-        high = builder.shl(builder.shl(there[i], ir.Constant(word, 1)), rest)
-        bits = builder.and_(bits, builder.or_(builder.lshr(here[i], distance), high))
-    builder.cbranch(builder.icmp_unsigned("!=", bits, ir.Constant(word, 0)), done, onward)
-    builder.position_at_end(onward)
-    for phi, value in zip([place, *here], [following, *there], strict=True):
-        phi.add_incoming(value, onward)
-    builder.branch(head)
-    builder.position_at_end(done)
-    result = builder.phi(word)
-    for value, block in ((first, entry), (place, head), (place, body)):
-        result.add_incoming(value, block)
-    builder.ret(result)
-    return function
-
-
-@inner
-def _few_rare_bits(count: int, a: int, b: int, c: int, byte_a: Any, byte_b: Any, byte_c: Any, fold_a: Any, fold_b: Any, fold_c: Any) -> Any:
-    """The first `count` (to 64) bits of _rare_bits, reading no byte beyond them."""
-    bits = uint64(0)
-    for i in range(count):
-        found = (load_byte(a + i) | uint64(fold_a)) == byte_a and (load_byte(b + i) | uint64(fold_b)) == byte_b
-        bits |= uint64(found and (load_byte(c + i) | uint64(fold_c)) == byte_c) << uint64(i)
-    return bits
 
 
 @inner
@@ -313,18 +214,18 @@ def _search(find: Any, data: int, starts: Any, first: int, out: Any) -> None:
     byte_a, byte_b, byte_c = view_u8(find[W_NEEDLE] + a, 1)[0], view_u8(find[W_NEEDLE] + b, 1)[0], view_u8(find[W_NEEDLE] + c, 1)[0]
     fold_a, fold_b, fold_c = _case_bit(byte_a, fold), _case_bit(byte_b, fold), _case_bit(byte_c, fold)
     a, b, c = a + data, b + data, c + data
-    wide_stop, text = end_of_all - size - 2 * _LANES, first
+    wide_stop, text = end_of_all - size - 2 * LANES, first
     while place < stop:
-        place = _next_rare(place, min(stop - 1, wide_stop), a, b, c, byte_a, byte_b, byte_c, fold_a, fold_b, fold_c)
+        place = next_rare(place, min(stop - 1, wide_stop), a, b, c, byte_a, byte_b, byte_c, fold_a, fold_b, fold_c)
         if place >= stop:
             break
         if place <= wide_stop:
-            bits = _rare_bits(a + place, b + place, c + place, byte_a, byte_b, byte_c, fold_a, fold_b, fold_c)
-            if stop - place < _LANES:
+            bits = rare_bits(a + place, b + place, c + place, byte_a, byte_b, byte_c, fold_a, fold_b, fold_c)
+            if stop - place < LANES:
                 bits &= (uint64(1) << uint64(stop - place)) - uint64(1)
         else:
-            bits = _few_rare_bits(min(_LANES, stop - place), a + place, b + place, c + place, byte_a, byte_b, byte_c, fold_a, fold_b, fold_c)
-        following = place + _LANES
+            bits = few_rare_bits(min(LANES, stop - place), a + place, b + place, c + place, byte_a, byte_b, byte_c, fold_a, fold_b, fold_c)
+        following = place + LANES
         while bits != 0:
             hit = place + trailing_zeros(bits)
             bits &= bits - uint64(1)

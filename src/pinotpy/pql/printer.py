@@ -60,6 +60,9 @@ def print_sql_aggregation(call: Call) -> str:
 def _percentile_argument(argument: Expression, index: int) -> str:
     if not isinstance(argument, Literal):
         return print_expression(argument, Dialect.SQL)
-    if index == 0 and isinstance(argument.value, int | float) and not isinstance(argument.value, bool):
-        return java_double_text(float(argument.value))
+    if index == 0 and argument.value is not None and not isinstance(argument.value, bool):
+        try:
+            return java_double_text(float(argument.text))  # '50' is 50.0 too
+        except ValueError:
+            return argument.text
     return argument.text

@@ -121,6 +121,10 @@ class SqlExpressionParser(ExpressionParser):
             args.append(Star(cursor.position(cursor.take())))
         elif cursor.symbol != ")":
             args.append(self.expression())
+            if name.value.upper() == "SUBSTRING" and cursor.take_word("FROM"):  # SUBSTRING(text FROM 2 FOR 3) is substring(text,2,3)
+                args.append(self.expression())
+                if cursor.take_word("FOR"):
+                    args.append(self.expression())
             while cursor.take_symbol(","):
                 args.append(self.expression())
         if cursor.word == "ORDER":

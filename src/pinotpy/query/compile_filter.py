@@ -55,11 +55,8 @@ class FilterCompiler:
             ParseError: (150) what neither dialect has, such as x = NULL.
             InvalidQueryError: (700) LIKE over numbers.
         """
-        simple = simplify_filter(self._filter(fold_constants(condition)), self._takes_fractions)
+        simple = simplify_filter(self._filter(fold_constants(condition)))
         return None if simple == Constant(True) else simple
-
-    def _takes_fractions(self, left: Expression) -> bool:
-        return not isinstance(left, Identifier) or self._type_of(left.name) not in (DataType.INT, DataType.LONG)
 
     def _filter(self, node: Expression) -> Filter:
         if isinstance(node, Literal):
@@ -78,7 +75,10 @@ class FilterCompiler:
         if name in _FLIPPED and len(args) == 2:
             return self._compare(name, args[0], args[1], node)
         build = _BUILDERS.get(name)
-        return ExpressionPredicate(node) if build is None else build(self, node)
+        if build is not None:
+            return build(self, node)
+        # A value alone is asked whether it is true, as a column is: BOOLEAN says it, text may, a number is 700 (1 is not TRUE).
+        return Predicate(node, Comparison.EQ, (True,)) if self._dialect is Dialect.SQL else ExpressionPredicate(node)
 
     def _not(self, node: Expression) -> Filter:
         self._negated = not self._negated

@@ -143,6 +143,10 @@ class SqlCompiler:
     def _selection(self, having: Expression | None, order: list[OrderItem]) -> QueryContext:
         if having is not None:
             raise parse_error("expected GROUP BY or an aggregation beside HAVING; conditions on rows go to WHERE", having.position)
+        for item in order:
+            if has_aggregation(item.expression):
+                text = print_expression(item.expression, Dialect.SQL)
+                raise InvalidQueryError(f"expected GROUP BY beside ORDER BY {text}{position_text(item.expression.position)}")
         output = [OutputColumn(name, self._resolver.resolve(item.expression)) for name, item in zip(self._names(), self._items, strict=True)]
         condition = self._where()
         order_by = tuple([self._sort_key(self._resolver.resolve(item.expression), item) for item in order])

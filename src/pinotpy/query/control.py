@@ -48,6 +48,10 @@ class QueryControl:
         """Stop the query at its next block; callable from any thread, any number of times."""
         self.words[abi.C_CANCEL] = 1
 
+    @property
+    def is_cancelled(self) -> bool:
+        return bool(self.words[abi.C_CANCEL])
+
     def reserve(self, size_bytes: int) -> None:
         """Account for result memory before it is allocated; raises MemoryLimitError, naming the setting."""
         with self._lock:

@@ -49,7 +49,7 @@ def execute(
         threads: at most so many scan at once, the calling one among them; the others come from `executor` (None: one thread).
         host: what $hostName reads.
         is_whole: the answer is made of this result alone, so that groups that it cannot show may be left out,
-            and states keep no more than `finish` reads (functions/spec.py).
+            and states keep no more than `finish` reads (functions/plans.py).
         dictionaries: numberings of the tables' values that make merging cheap; None: everything is merged by value.
 
     Raises:

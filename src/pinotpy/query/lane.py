@@ -143,6 +143,12 @@ def word_of(value: int | float | bool, kind: Kind) -> int:
     return int(value)
 
 
+def constant_word(lane: Lane) -> int:
+    """The constant of a lane as a word of an instruction; 0 of NULL."""
+    assert not isinstance(lane.constant, str)
+    return 0 if lane.constant is None else word_of(lane.constant, lane.kind)
+
+
 def kind_of(data_type: DataType) -> Kind:
     if data_type in (DataType.FLOAT, DataType.DOUBLE):
         return Kind.DOUBLE

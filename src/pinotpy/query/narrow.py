@@ -77,13 +77,13 @@ def narrow(plan: ScanPlan, conditions: Sequence[Condition] = (), *, wanted: int 
         return collected.words.ctypes.data, collected
 
     statistics = replace(plan.statistics)
-    run = plan.run(make_context, on_flush=_Collected.flush)
+    contexts = plan.run(make_context, on_flush=_Collected.flush)
     lists: list[list[NDArray[np.int32]]] = [[] for _ in range(plan.num_units)]
-    for collected in run.contexts:
+    for collected in contexts:
         collected.flush()
         for unit, docs in collected.pieces:
             lists[unit].append(docs)
-    statistics.num_entries_scanned_in_filter = plan.statistics.num_entries_scanned_in_filter + sum(c.entries for c in run.contexts)
+    statistics.num_entries_scanned_in_filter = plan.statistics.num_entries_scanned_in_filter + sum(c.entries for c in contexts)
     return _list_plan(replace(plan, statistics=statistics), lists)
 
 

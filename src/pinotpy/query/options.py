@@ -42,9 +42,6 @@ def query_options(
     debug_options: object = "",
     *,
     trace: object = False,
-    timeout_max_ms: int | None = None,
-    num_groups_limit_max: int | None = None,
-    threads_max: int | None = None,
 ) -> QueryOptions:
     """Merge what the text, the request and the configuration say.
 
@@ -52,7 +49,6 @@ def query_options(
         request_options: the body's `queryOptions`: text `k=v;k=v`; anything but text is ignored, as the reference does.
         debug_options: the body's `debugOptions`, likewise; only `useStarTree` has a meaning.
         trace: the body's `trace`: true, "true" and 1 switch it on, unless the option `trace` says otherwise.
-        timeout_max_ms, num_groups_limit_max, threads_max: ceilings; None is none.
 
     Raises:
         ParseError: (150) options that are not `k=v;k=v`.
@@ -64,15 +60,15 @@ def query_options(
     _positive(options, "maxQueryResponseSizeBytes")
     star_tree = options.get("useStarTree", debug.get("useStarTree", "true"))
     return QueryOptions(
-        timeout_ms=_lowered(_positive(options, "timeoutMs"), timeout_max_ms),
+        timeout_ms=_positive(options, "timeoutMs"),
         preserve_type=_is_true(options, "preserveType"),
         response_format_sql=options.get("responseFormat", "").lower() == "sql",
         group_by_mode_sql=options.get("groupByMode", "").lower() == "sql",
         enable_null_handling=_is_true(options, "enableNullHandling"),
-        num_groups_limit=_lowered(_positive(options, "numGroupsLimit"), num_groups_limit_max),
+        num_groups_limit=_positive(options, "numGroupsLimit"),
         trace=_is_true(options, "trace") if "trace" in options else _traces(trace),
         use_star_tree=star_tree.lower() != "false",
-        max_threads=_lowered(_positive(options, "maxExecutionThreads"), threads_max),
+        max_threads=_positive(options, "maxExecutionThreads"),
         other=tuple((name, value) for name, value in options.items() if name not in _KNOWN),
     )
 
@@ -107,9 +103,3 @@ def _positive(options: Mapping[str, str], name: str) -> int | None:
     if not 1 <= value <= _LONG_MAX:
         raise InvalidQueryError(f"{name} must be a number between 1 and 2^63-1, got: {text[:60]}")
     return value
-
-
-def _lowered(value: int | None, ceiling: int | None) -> int | None:
-    if value is None or ceiling is None:
-        return value
-    return min(value, ceiling)

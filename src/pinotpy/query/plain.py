@@ -31,6 +31,13 @@ def is_plain(context: QueryContext) -> bool:
     return context.filter is None or _is_plain_filter(context.filter)
 
 
+def is_counted(context: QueryContext) -> bool:
+    """Whether a plain query asks for numbers of all rows alone, which segments know without reading anything."""
+    if context.kind is not QueryKind.AGGREGATION or context.filter is not None:
+        return False
+    return all(one.function == "count" and not (one.args and context.null_handling) for one in context.aggregations)
+
+
 def _is_plain_filter(condition: Filter) -> bool:
     if isinstance(condition, And | Or):
         return all(_is_plain_filter(child) for child in condition.children)

@@ -7,12 +7,12 @@ then runs the plan:
     plan = build_scan(context, segments, control, threads=2)
     for shape in plan.shapes(("country", "cost")):          # units in which these columns are encoded alike
         country = shape.fetch_ids("country")                # register of u32 dict ids (M_CARDINALITY >= 0 in all units)
-        cost = shape.fetch_doubles("cost")                  # register of f64 values
+        cost = shape.fetch_values("cost")                   # register of i64 or f64 values
         nulls = shape.fetch_nulls("cost")                   # register of u8 flags (1 = null), None if no unit has nulls
         shape.begin(clear.address, tables)                  # once per unit, before its first selected block
         shape.emit(update.address, country, cost, tables)   # per block; each argument an int, or int64[shape.num_units]
         shape.end(flush.address, tables)                    # once per unit, after its last block, if it selected anything
-    run = plan.run(make_context)                            # threads walk their units; see ScanRun
+    contexts = plan.run(make_context)                       # threads walk their units; what each made of them
 
 An argument lands in the instruction's words A0, A0+1, … . One that differs by unit (a column's meta address, a table of
 the unit) is an int64 array in the order of `shape.units`. Nothing is appended per segment in Python: 720 segments cost
@@ -45,7 +45,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,6 +72,8 @@ _LENGTHS: Final = (abi.U_NUM_BEGIN, abi.U_NUM_FILTER, abi.U_NUM_SELECT, abi.U_NU
 # Values are skewed and conditions go together: more docs may pass than an estimate says.
 _ESTIMATE_SLACK: Final = 8
 _EXPANDS_MAX: Final = abi.NUM_SELECTIONS - 1
+# Two bits each; a word holds those beside the number of a unit.
+_COLUMNS_PER_KEY: Final = 16
 T = TypeVar("T")
 
 
@@ -90,14 +92,6 @@ class Sections:
     def take(self, rows: NDArray[np.int64]) -> Sections:
         """The instructions of some of the units."""
         return Sections(self.begin[rows], self.select[rows], self.end[rows])
-
-
-@dataclass(slots=True)
-class ScanRun(Generic[T]):
-    """What came back: the contexts of the threads, in thread order, and how many docs each unit selected."""
-
-    contexts: list[T]
-    unit_docs: NDArray[np.int64]
 
 
 @dataclass(slots=True)
@@ -184,7 +178,9 @@ class ScanPlan:
             return
         rows = self.units[:, abi.U_SEGMENT]
         keys = np.zeros(len(rows), np.int64)
-        for name in columns:
+        for number, name in enumerate(columns):
+            if number % _COLUMNS_PER_KEY == 0:
+                keys = np.unique(keys, return_inverse=True)[1]
             meta = self.metas.of(name)[rows]
             keys = keys * 4 + (meta[:, abi.M_CARDINALITY] >= 0) * 2 + (meta[:, abi.M_NULLS] != 0)
         for key in np.unique(keys):
@@ -221,11 +217,11 @@ class ScanPlan:
         on_flush: Callable[[T], None] | None = None,
         on_error: Callable[[T], str] | None = None,
         gathers: bool = False,
-    ) -> ScanRun[T]:
-        """Run all units on `num_threads` threads.
+    ) -> list[T]:
+        """Run all units on `num_threads` threads; gives the objects of the threads, in thread order.
 
         Args:
-            make_context: thread number → (address for S_USER, object kept alive and given back in `contexts`).
+            make_context: thread number → (address for S_USER, object that is kept alive and given back).
             on_flush: called with the thread's object when a select function returned E_FLUSH.
             on_error: the cause when a select function returned E_BLOCK.
             gathers: docs of several blocks may come together; not where a select function may end the scan.
@@ -237,7 +233,7 @@ class ScanPlan:
         self.units[:, abi.U_GATHER] = gathers
         contexts = [make_context(thread) for thread in range(self.num_threads)]
         run_threads(self, [address for address, _ in contexts], [value for _, value in contexts], on_flush, on_error)
-        return ScanRun([value for _, value in contexts], self.units[:, abi.U_SELECTED].copy())
+        return [value for _, value in contexts]
 
 
 class Shape:
@@ -305,12 +301,6 @@ class Shape:
         """Values in their own kind: i64 for INT and LONG, f64 for FLOAT and DOUBLE (through the dictionary if there is one)."""
         assert self.plan.metas.column(column).data_type.stored is not StoredType.VAR, f"{column} has no fixed-type values"
         return self._fetch("values", column, fetch.fetch_values.address)
-
-    def fetch_doubles(self, column: str) -> int:
-        """Values as f64, also of integer columns."""
-        if not self.plan.metas.column(column).data_type.stored.is_integer:
-            return self.fetch_values(column)
-        return self._hold(("doubles", column), fetch.to_doubles.address, self.fetch_values(column))
 
     def fetch_nulls(self, column: str) -> int | None:
         """Null flags as u8, 1 = null; None where no unit of the shape has nulls in this column."""

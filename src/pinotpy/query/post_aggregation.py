@@ -19,11 +19,13 @@ from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError
 from pinotpy.functions.spec import aggregation_function
 from pinotpy.pql.ast import Call, Expression, Identifier, Literal
+from pinotpy.pql.printer import print_expression
 from pinotpy.query.context import (
     Aggregation,
     AggregationRef,
     And,
     ColumnRef,
+    Comparison,
     Constant,
     ExpressionPredicate,
     Filter,
@@ -33,6 +35,7 @@ from pinotpy.query.context import (
     QueryContext,
 )
 from pinotpy.query.expression import Rows
+from pinotpy.query.positions import position_text
 from pinotpy.query.reduced import ResultType
 from pinotpy.query.result_types import argument_of, result_type, types_of
 
@@ -111,7 +114,9 @@ def _over_columns(expression: Expression | AggregationRef, context: QueryContext
         case Literal():
             return expression
         case _:
-            raise InvalidQueryError(f"'{expression}' is neither grouped nor an aggregation")
+            assert not isinstance(expression, AggregationRef)
+            text = print_expression(expression, context.dialect)
+            raise InvalidQueryError(f"'{text}' is neither grouped nor an aggregation{position_text(expression.position)}")
 
 
 def _nulls(values: pa.Array) -> np.ndarray[Any, np.dtype[np.bool_]] | None:
@@ -133,6 +138,8 @@ def filter_over_groups(condition: Filter, context: QueryContext) -> Filter:
             return Not(filter_over_groups(child, context))
         case ExpressionPredicate(expression=expression):
             return ExpressionPredicate(_over_columns(expression, context))
+        case Predicate(comparison=Comparison.TEXT_MATCH | Comparison.JSON_MATCH as comparison):
+            raise InvalidQueryError(f"{comparison} searches a column in rows: it stands in WHERE or FILTER (WHERE …), not in HAVING")
         case Predicate(lhs=left):
             return replace(condition, lhs=_over_columns(left, context))
         case Constant():

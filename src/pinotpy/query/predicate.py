@@ -6,8 +6,9 @@ negated; on multi-values the test asks for any value and the negation for none. 
 
  - PQL: a literal is text that must parse as the column's type, else QueryExecutionError (200). BOOLEAN is the STRING
    'true' or 'false'.
- - SQL: numbers compare by value (int = 5.5 is never true); quoted numbers, members of IN and all literals on multi-values
-   must parse, else InvalidQueryError (700). BOOLEAN: 'true' in any case and '1' are true, anything else false.
+ - SQL: numbers compare by value (int = 5.5 and int = 3000000000 are never true), in IN as beside =; quoted numbers and all
+   literals on multi-values must parse, else InvalidQueryError (700). BOOLEAN: 'true' in any case and '1' are true, anything
+   else false.
  - FLOAT columns compare as float. STRING, JSON and BYTES order by bytes.
 """
 
@@ -171,7 +172,7 @@ def _test(predicate: Predicate, comparison: Comparison, column: ColumnRef, diale
     if comparison is Comparison.RANGE:
         return convert.range(predicate.lower, predicate.upper)
     if comparison is Comparison.IN and len(predicate.values) > 1:
-        return replace(convert, strict=True).members(predicate.values)
+        return convert.members(predicate.values)
     return convert.equal(predicate.values[0])
 
 
@@ -249,7 +250,9 @@ def _refusal(dialect: Dialect) -> type[PinotError]:
 
 
 _WHOLE = re.compile(r"[+-]?[0-9]+")
-_REAL = re.compile(r"\s*[+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?)\s*")
+_WHOLE_DIGITS_MAX: Final = 20
+# Possessive: a literal may have a million digits, of which nothing is tried twice.
+_REAL = re.compile(r"\s*[+-]?(?:NaN|Infinity|(?:[0-9]++\.?[0-9]*+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?[fFdD]?)\s*")
 _TIME = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})(?:([ T])(\d{1,2}):(\d{2})(?::(\d{2})(\.\d{1,9})?)?(Z?))?")
 _INT_LIMITS: Final = {DataType.INT: (-(2**31), 2**31 - 1), DataType.LONG: (-(2**63), 2**63 - 1), DataType.TIMESTAMP: (-(2**63), 2**63 - 1)}
 
@@ -295,7 +298,8 @@ class _Converter:
             least, most = _INT_LIMITS[self.data_type]
             numbers = [value for value in values if type(value) is int]
             if len(numbers) < len(values) or min(numbers) < least or max(numbers) > most:
-                numbers = [v for v in map(self._integer, values) if isinstance(v, int) and least <= v <= most]
+                exact = [v for v in map(self._integer, values) if isinstance(v, int) or (math.isfinite(v) and v == int(v))]
+                numbers = [int(v) for v in exact if least <= v <= most]
             integers = sorted(set(numbers))
             found: NDArray[Any] = np.array(integers, np.int64)
         else:
@@ -318,7 +322,8 @@ class _Converter:
                 return self._timestamp(value)
             if not _WHOLE.fullmatch(value):
                 raise self._error(value)
-            number: int | float | Decimal = int(value)
+            # Python reads no number of thousands of digits, and none of so many fits.
+            number: int | float | Decimal = int(Decimal(value)) if len(value.lstrip("+-0")) <= _WHOLE_DIGITS_MAX else math.inf
             must_fit = True
         else:
             number = value

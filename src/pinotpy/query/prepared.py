@@ -7,7 +7,7 @@ of *all* segments of the set, one unit each, and a query takes the rows of its o
 
     ready = prepare(plan, _make, calls_of)  # _make(plan of all segments) -> anything; emits into plan.shapes(…)
     numbers = ready.bind(plan)              # instructions into this query's plan; unit → number in `ready.plan`
-    run = plan.run(make_context)
+    contexts = plan.run(make_context)
 
 What `_make` returns is shared by queries on many threads: never changed after it was made. Prepared shapes live in their
 SegmentSet, at most PREPARED_MAX of them and PREPARED_BYTES_MAX bytes, and go with it.

@@ -22,7 +22,7 @@ from pinotpy.query.filter.index_access import IndexAccess
 from pinotpy.query.filter.normal_form import EVERYWHERE, normal_form
 from pinotpy.query.filter.pruning import BY_BLOOM, BY_PARTITION
 from pinotpy.query.filter.resolved_leg import ResolvedLeg
-from pinotpy.query.filter.tree import RESULT, Known, Resolved, ResolvedAll, conjuncts, each_leg, emit_tree, estimated_share, known, resolve_tree, take_segments
+from pinotpy.query.filter.tree import RESULT, Known, Resolved, ResolvedAll, conjuncts, emit_tree, estimated_share, known, legs_of, resolve_tree, take_segments
 from pinotpy.query.jobs import run_jobs
 from pinotpy.query.narrow import narrow
 from pinotpy.query.partial import Statistics
@@ -189,8 +189,7 @@ def deal(units: NDArray[np.int64], threads: int) -> tuple[NDArray[np.int64], NDA
 
 def _compute(tree: Resolved, units: NDArray[np.int64], metas: ColumnMetas, control: QueryControl, threads: int, executor: Executor | None) -> int:
     """Let the legs that need Python compute their flags, a segment a job; gives the number of values read."""
-    needed: list[ResolvedLeg | ComputedLeg] = []
-    each_leg(tree, lambda leg: needed.append(leg) if isinstance(leg, ComputedLeg) or leg.computed.any() else None)
+    needed = [leg for leg in legs_of(tree) if isinstance(leg, ComputedLeg) or leg.computed.any()]
     if not needed:
         return 0
     entries: list[int] = []

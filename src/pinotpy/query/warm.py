@@ -51,8 +51,8 @@ from pinotpy.query.execute import execute
 from pinotpy.query.operators import registers as hashes_of_texts
 from pinotpy.query.reduce import reduce_partials
 from pinotpy.segment.builder import build_segment_into
-from pinotpy.segment.directory import MemoryDirectory
 from pinotpy.segment.immutable import open_segment
+from pinotpy.segment.memory_directory import MemoryDirectory
 
 # Values of this many segments are gathered by kernels of their own (operators.rows).
 _SEGMENTS: Final = tuple(f"warm_{i}" for i in range(5))

@@ -1,6 +1,7 @@
-"""What a server does with the bytes of one call, whatever carried them: identity, version, capacity, then the handler.
+"""What a server does with the bytes of one call, whatever carried them: identity, version, a place, then the handler.
 
-Both the gRPC server and the in-memory channel call `Dispatcher.serve`, so that the twin behaves like the real one.
+The gRPC server and the in-memory channel call `Dispatcher.serve`, which waits for a place on the thread of the call; the frame
+server, whose calls wait without a thread, asks `places` itself and then calls `answer`.
 """
 
 from __future__ import annotations
@@ -9,10 +10,12 @@ import hmac
 import logging
 import secrets
 import threading
+import time
 from collections.abc import Callable
 
-from pinotpy.errors import AccessDeniedError, DataError, OutOfCapacityError, PinotError, QueryTimeoutError
+from pinotpy.errors import AccessDeniedError, DataError, OutOfCapacityError, PinotError, QueryCancelledError, QueryTimeoutError
 from pinotpy.rpc.faults import ServerFaultError
+from pinotpy.rpc.places import Places, Visit
 from pinotpy.rpc.wire import KIND_OFFSET, PROTOCOL_VERSION, RequestHead, RequestKind, decode_bound, decode_head, decode_request
 
 # (request bytes, seconds left, peer) → answer bytes. Runs on a thread of its own call; may raise PinotError.
@@ -21,8 +24,12 @@ Handler = Callable[[bytes, float, str], bytes]
 Canceller = Callable[[str, int], None]
 # Whether the query of these request bytes takes less time than handing it to another thread and back.
 IsQuick = Callable[[bytes], bool]
+# Whether it is over so little that it may use the places for small ones; may raise DataError.
+IsSmall = Callable[[bytes], bool]
 
 CONCURRENT_CALLS_MAX = 64
+# Calls of `serve` that wait for a place, each on its thread.
+WAITING_THREADS_MAX = 32
 
 _BOUND = bytes([RequestKind.BOUND])
 
@@ -30,7 +37,7 @@ _log = logging.getLogger(__name__)
 
 
 class Dispatcher:
-    """Serves calls from many threads at once; a semaphore bounds the queries among them, cancels and pings always pass."""
+    """Serves calls from many threads at once; queries among them need a place, cancels and pings always pass."""
 
     def __init__(
         self,
@@ -39,17 +46,38 @@ class Dispatcher:
         *,
         cluster_token: str | None = None,
         concurrent_max: int = CONCURRENT_CALLS_MAX,
+        small_max: int = 0,
+        waiting_max: int = 0,
         is_quick: IsQuick | None = None,
+        is_small: IsSmall | None = None,
     ) -> None:
         self._handler = handler
         self._cancel = cancel
         self._token = cluster_token.encode() if cluster_token else None
-        self.concurrent_max = concurrent_max
         self._is_quick = is_quick
-        self._slots = threading.BoundedSemaphore(concurrent_max)
+        self._is_small = is_small
+        self.places = Places(concurrent_max, small_max=small_max, waiting_max=waiting_max)
+        # Threads that `serve` may need for queries, those that wait among them.
+        self.threads_max = concurrent_max + small_max + min(waiting_max, WAITING_THREADS_MAX)
+        # Of calls of `serve` that wait: request → its visit. The lock guards it.
+        self._waiting: dict[bytes, Visit] = {}
+        self._lock = threading.Lock()
 
     def serve(self, request: bytes, *, token: bytes | None, deadline_s: float, peer: str) -> bytes:
-        """Answer one call. Raises PinotError, nothing else: what the handler did not foresee is logged with an id."""
+        """Answer one call when it has a place. Raises PinotError, nothing else: what the handler did not foresee is logged with an id."""
+        self.check_identity(token, peer)
+        head = decode_head(request)
+        if head.kind in (RequestKind.PING, RequestKind.CANCEL):
+            return self.answer(request, token=token, deadline_s=deadline_s, peer=peer)
+        start_s = time.monotonic()
+        visit = self._wait_for_place(request, min(deadline_s, head.timeout_ms / 1000))
+        try:
+            return self.answer(request, token=token, deadline_s=deadline_s - (time.monotonic() - start_s), peer=peer)
+        finally:
+            self.places.leave(visit)
+
+    def answer(self, request: bytes, *, token: bytes | None, deadline_s: float, peer: str) -> bytes:
+        """Answer one call, which has a place if it needs one. Raises PinotError, as `serve`."""
         self.check_identity(token, peer)
         head = decode_head(request)
         match head.kind:
@@ -59,10 +87,15 @@ class Dispatcher:
                 self._cancel(decode_request(request, head).broker_id, head.request_id)
                 return b""
             case RequestKind.QUERY | RequestKind.BOUND:
-                return self._serve_query(request, head, deadline_s, peer)
+                return self._answer_query(request, head, deadline_s, peer)
 
     def disconnected(self, request: bytes) -> None:
-        """The caller of `request` is gone before its answer: end the query."""
+        """The caller of `request` is gone before its answer: end the query, or its wait for a place."""
+        with self._lock:
+            visit = self._waiting.get(request)
+        if visit is not None and self.places.give_up(visit):
+            visit.start()  # wakes the thread that waits, which finds that it was given up
+            return
         try:
             if request[KIND_OFFSET : KIND_OFFSET + 1] == _BOUND:
                 bound = decode_bound(request)
@@ -80,18 +113,40 @@ class Dispatcher:
             return True
         return self._is_quick is not None and self._is_quick(request)
 
+    def is_small(self, request: bytes) -> bool:
+        """Whether a query may use the places for small ones. Raises DataError for bytes that are no request."""
+        return self._is_small is not None and self._is_small(request)
+
     def check_identity(self, token: bytes | None, peer: str) -> None:
         """Raise AccessDeniedError unless the caller is a daemon of our cluster."""
         if self._token is not None and not hmac.compare_digest(self._token, token or b""):
             _log.warning("call without cluster identity refused peer=%s", peer)
             raise AccessDeniedError("this server answers only to daemons of its cluster: wrong or no cluster token")
 
-    def _serve_query(self, request: bytes, head: RequestHead, deadline_s: float, peer: str) -> bytes:
+    def _wait_for_place(self, request: bytes, timeout_s: float) -> Visit:
+        woken = threading.Event()
+        visit = Visit(woken.set)
+        with self._lock:
+            self._waiting[request] = visit
+        try:
+            if self.places.take(visit, lambda: self.is_small(request)):
+                return visit
+            if len(self._waiting) > WAITING_THREADS_MAX and self.places.give_up(visit):
+                raise OutOfCapacityError(f"{WAITING_THREADS_MAX} calls wait for a place already: try again later")
+            woken.wait(max(timeout_s, 0.0))
+            if self.places.give_up(visit):
+                raise waited_too_long()
+        finally:
+            with self._lock:
+                self._waiting.pop(request, None)
+        if not visit.has_place:
+            raise QueryCancelledError("the caller hung up before its query had a place")
+        return visit
+
+    def _answer_query(self, request: bytes, head: RequestHead, deadline_s: float, peer: str) -> bytes:
         deadline_s = min(deadline_s, head.timeout_ms / 1000)
         if deadline_s <= 0:
             raise QueryTimeoutError("the time of the query was up before it reached the server")
-        if not self._slots.acquire(blocking=False):
-            raise OutOfCapacityError(f"the server answers {self.concurrent_max} queries already: try again later")
         try:
             return self._handler(request, deadline_s, peer)
         except PinotError as problem:
@@ -103,5 +158,7 @@ class Dispatcher:
             error_id = secrets.token_hex(6)
             _log.exception("call failed unexpectedly error_id=%s request_id=%d peer=%s", error_id, head.request_id, peer)
             raise ServerFaultError(f"internal error {error_id} of the server: its log has the details") from problem
-        finally:
-            self._slots.release()
+
+
+def waited_too_long() -> QueryTimeoutError:
+    return QueryTimeoutError("the query waited on the server for a place until its time was up: raise timeoutMs or lower the load")

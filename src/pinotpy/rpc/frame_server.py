@@ -1,7 +1,8 @@
 """The frame server of a query port: one event loop reads and writes all connections; a bounded pool of threads runs queries.
 
 A call that the dispatcher calls quick is answered on the loop's own thread: handing it to another one and back costs more
-than it does. Long answers go out in pieces, each connection's in turn with its short ones.
+than it does. Any other waits for a place (places.py) and then for a thread of its own. Long answers go out in pieces, each
+connection's in turn with its short ones.
 """
 
 from __future__ import annotations
@@ -11,24 +12,26 @@ import logging
 import ssl
 import threading
 from collections import deque
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import cast
 
 from pinotpy.errors import AccessDeniedError, DataError, OutOfCapacityError, PinotError
-from pinotpy.rpc.dispatch import Dispatcher
+from pinotpy.rpc.dispatch import Dispatcher, waited_too_long
 from pinotpy.rpc.faults import ServerFaultError, encode_fault
 from pinotpy.rpc.frame_channel import notice_vanished_peer
 from pinotpy.rpc.frames import FRAME_MAX_BYTES, HELLO_MAX_BYTES, MAGIC, PIECE_BYTES, FrameKind, FrameReader, frame, head, server_tls
+from pinotpy.rpc.places import Visit
 from pinotpy.rpc.security import RpcSecurity
 from pinotpy.rpc.server import STOP_TIMEOUT_S, PortUnavailableError
+from pinotpy.rpc.wire import decode_head
 
 CONNECTIONS_MAX = 1024
 # From connect to HELLO.
 HELLO_TIMEOUT_S = 5.0
 # Refusals that a caller leaves unread before it is cut off.
 UNREAD_FRAMES_MAX = 4096
-# Threads that tell queries beyond the dispatcher's limit so while all others are busy.
-REFUSING_THREADS = 2
 _START_TIMEOUT_S = 15.0
 
 _log = logging.getLogger(__name__)
@@ -42,8 +45,10 @@ class FrameServer:
         self.dispatcher = dispatcher
         self.connections: set[_Connection] = set()
         self.in_flight = 0
-        threads = dispatcher.concurrent_max + REFUSING_THREADS
-        self.in_flight_max = 2 * threads
+        places = dispatcher.places
+        self._num_threads = threads = places.working_max + places.small_max
+        # Those that wait, those that are worked on, and as many whose long answers go out.
+        self.in_flight_max = 2 * threads + places.waiting_max
         self.is_stopping = False
         self._security = security or RpcSecurity()
         self.pool = ThreadPoolExecutor(threads, thread_name_prefix="frames")
@@ -53,6 +58,7 @@ class FrameServer:
 
     def start(self) -> int:
         """Listen and serve; return the port. Raises PortUnavailableError if the port is taken or TLS files are bad."""
+        self._start_threads()
         self._thread.start()
         try:
             asyncio.run_coroutine_threadsafe(self._listen(), self.loop).result(_START_TIMEOUT_S)
@@ -72,6 +78,20 @@ class FrameServer:
             except TimeoutError:
                 _log.error("frame server did not stop in time port=%d", self.port)
         self._end()
+
+    def _start_threads(self) -> None:
+        """All of the pool's now: the loop would wait for each, long where running queries leave it little time, and cancels behind it."""
+        begun = threading.Event()
+        for _ in range(self._num_threads):
+            self.pool.submit(begun.wait)
+        begun.set()
+
+    def work_on(self, work: Callable[[], None]) -> None:
+        """Run a call that has a place; from any thread."""
+        try:
+            self.pool.submit(work)
+        except RuntimeError:
+            return  # the server stops: nobody waits
 
     def _run(self) -> None:
         asyncio.set_event_loop(self.loop)
@@ -111,6 +131,19 @@ def _new_loop() -> asyncio.AbstractEventLoop:
     return uvloop.new_event_loop()
 
 
+class _Call:
+    """One call in flight. `visit` None: it was quick, and its long answer goes out."""
+
+    __slots__ = ("deadline_s", "number", "request", "timer", "visit")
+
+    def __init__(self, number: int, request: bytes, deadline_s: float) -> None:
+        self.number = number
+        self.request = request
+        self.deadline_s = deadline_s  # in loop time
+        self.visit: Visit | None = None
+        self.timer: asyncio.TimerHandle | None = None
+
+
 class _Connection(asyncio.Protocol):
     """One caller. Used on the loop's thread; only `_work` runs elsewhere."""
 
@@ -121,7 +154,7 @@ class _Connection(asyncio.Protocol):
         self._token: bytes | None = None
         self._is_known = False
         self._peer = ""
-        self._running: dict[int, bytes] = {}
+        self._running: dict[int, _Call] = {}
         self._short: deque[bytes] = deque()
         self._long: deque[tuple[int, memoryview]] = deque()
         self._is_paused = False
@@ -212,20 +245,40 @@ class _Connection(asyncio.Protocol):
             problem = OutOfCapacityError(f"the server has {server.in_flight} calls already: try again later")
             self._send(number, FrameKind.FAULT, encode_fault(problem))
             return
-        server.in_flight += 1
-        self._running[number] = request
-        server.pool.submit(self._work, number, request, server.loop.time() + timeout_ms / 1000)
-
-    def _work(self, number: int, request: bytes, deadline: float) -> None:
-        answered = self._answered(request, deadline - self._server.loop.time())
+        call = _Call(number, request, server.loop.time() + timeout_ms / 1000)
+        call.visit = Visit(partial(server.work_on, partial(self._work, call, call.deadline_s)))
         try:
-            self._server.loop.call_soon_threadsafe(self._done, number, *answered)
+            # The query's own time: the caller waits a little longer, to be told that it was up.
+            timeout_ms = min(timeout_ms, decode_head(request).timeout_ms)
+            has_place = server.dispatcher.places.take(call.visit, partial(server.dispatcher.is_small, request))
+        except PinotError as problem:
+            self._send(number, FrameKind.FAULT, encode_fault(problem))
+            return
+        server.in_flight += 1
+        self._running[number] = call
+        if not has_place:
+            call.timer = server.loop.call_later(timeout_ms / 1000, self._waited_too_long, call)
+
+    def _waited_too_long(self, call: _Call) -> None:
+        assert call.visit is not None
+        if self._server.dispatcher.places.give_up(call.visit):
+            self._done(call.number, FrameKind.FAULT, encode_fault(waited_too_long()))
+
+    def _work(self, call: _Call, deadline_s: float) -> None:
+        assert call.visit is not None
+        try:
+            # What nobody waits for any more is not begun.
+            answered = (FrameKind.FAULT, b"") if call.visit.is_gone else self._answered(call.request, deadline_s - self._server.loop.time())
+        finally:
+            self._server.dispatcher.places.leave(call.visit)
+        try:
+            self._server.loop.call_soon_threadsafe(self._done, call.number, *answered)
         except RuntimeError:
             return  # the loop is closed: nobody waits
 
     def _answered(self, request: bytes, deadline_s: float) -> tuple[FrameKind, bytes]:
         try:
-            return FrameKind.ANSWER, self._server.dispatcher.serve(request, token=self._token, deadline_s=deadline_s, peer=self._peer)
+            return FrameKind.ANSWER, self._server.dispatcher.answer(request, token=self._token, deadline_s=deadline_s, peer=self._peer)
         except PinotError as problem:
             return FrameKind.FAULT, encode_fault(problem)
         except Exception:
@@ -239,19 +292,24 @@ class _Connection(asyncio.Protocol):
             self._pump()
             return
         self._server.in_flight -= 1
-        if self._running.pop(number, None) is not None:
+        call = self._running.pop(number, None)
+        if call is not None:
+            if call.timer is not None:
+                call.timer.cancel()
             self._send(number, kind, content)
 
     def _nobody_waits(self, number: int) -> None:
-        request = self._running.pop(number, None)
-        if request is None:
+        call = self._running.pop(number, None)
+        if call is None:
             return
+        if call.timer is not None:
+            call.timer.cancel()
         waiting = len(self._long)
         self._long = deque(entry for entry in self._long if entry[0] != number)
-        if len(self._long) < waiting:
+        if len(self._long) < waiting or (call.visit is not None and self._server.dispatcher.places.give_up(call.visit)):
             self._server.in_flight -= 1
         else:
-            self._server.dispatcher.disconnected(request)
+            self._server.dispatcher.disconnected(call.request)
 
     # --- sending -----------------------------------------------------------------------------------------------------
 
@@ -261,7 +319,7 @@ class _Connection(asyncio.Protocol):
             return
         if len(content) > PIECE_BYTES:
             self._server.in_flight += 1
-            self._running[number] = b""
+            self._running[number] = _Call(number, b"", 0.0)
             self._done(number, kind, content)
         elif not self._is_paused:
             self._transport.write(frame(kind, number, content))

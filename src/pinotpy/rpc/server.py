@@ -13,7 +13,7 @@ from typing import Any
 import grpc
 
 from pinotpy.errors import AccessDeniedError, OutOfCapacityError, PinotError, QueryTimeoutError
-from pinotpy.rpc.dispatch import CONCURRENT_CALLS_MAX, Canceller, Dispatcher, Handler, IsQuick
+from pinotpy.rpc.dispatch import CONCURRENT_CALLS_MAX, Canceller, Dispatcher, Handler, IsQuick, IsSmall
 from pinotpy.rpc.faults import encode_fault
 from pinotpy.rpc.grpc_channel import METADATA_MAX_BYTES, METHOD
 from pinotpy.rpc.security import CLUSTER_TOKEN_KEY, FAULT_KEY, RpcSecurity
@@ -44,13 +44,25 @@ class RpcServer:
         port: int,
         security: RpcSecurity | None = None,
         concurrent_max: int = CONCURRENT_CALLS_MAX,
+        small_max: int = 0,
+        waiting_max: int = 0,
         is_quick: IsQuick | None = None,
+        is_small: IsSmall | None = None,
     ) -> None:
         self.host, self.port = host, port
         self._security = security or RpcSecurity()
         # What listens for frames shares it.
-        self.dispatcher = Dispatcher(handler, cancel, cluster_token=self._security.cluster_token, concurrent_max=concurrent_max, is_quick=is_quick)
-        threads = concurrent_max + CONTROL_THREADS
+        self.dispatcher = Dispatcher(
+            handler,
+            cancel,
+            cluster_token=self._security.cluster_token,
+            concurrent_max=concurrent_max,
+            small_max=small_max,
+            waiting_max=waiting_max,
+            is_quick=is_quick,
+            is_small=is_small,
+        )
+        threads = self.dispatcher.threads_max + CONTROL_THREADS
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="rpc")
         self._server = grpc.server(
             self._pool,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import tarfile
 import tempfile
+from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -17,9 +18,11 @@ from typing import BinaryIO, Final
 from pinotpy.errors import UnsafeArchiveError, UserError
 from pinotpy.names import check_segment_name
 from pinotpy.segment import layout
-from pinotpy.segment.directory import FileDirectory, SegmentDraft
+from pinotpy.segment.directory import SegmentDraft
+from pinotpy.segment.file_directory import FileDirectory
 from pinotpy.segment.gzip_stream import GzipStream
 from pinotpy.segment.metadata import SegmentMetadata
+from pinotpy.segment.metadata_reader import metadata_of, read_metadata
 from pinotpy.segment.tar_stream import ArchiveLimits, Entry, read_entries
 
 # Dict ids and plain numbers gain little from more effort, and level 1 is three times faster than the default.
@@ -34,7 +37,7 @@ def pack_segment(segment_dir: Path, tar_gz_path: Path, *, threads: int | None = 
     Raises SegmentCorruptError if the metadata cannot be read; the buffers are not checked.
     """
     directory = FileDirectory(Path(segment_dir))
-    metadata = SegmentMetadata.from_bytes(directory.read(layout.METADATA, size_max=layout.METADATA_MAX_BYTES), f"{directory.location}/{layout.METADATA}")
+    metadata = metadata_of(directory)
     root = check_segment_name(metadata.segment_name)
     target = Path(tar_gz_path)
     descriptor, temporary = tempfile.mkstemp(prefix=".pack.", suffix=".tmp", dir=target.parent)
@@ -81,32 +84,46 @@ def unpack_segment(tar_path: Path, into_dir: Path, *, limits: ArchiveLimits | No
         AlreadyExistsError: `into_dir` has a segment of that name.
     """
     draft: SegmentDraft | None = None
-    root = ""
-    seen: set[str] = set()
+    folder = Path(into_dir)
     try:
         with open(tar_path, "rb") as source:
-            for entry in read_entries(source, limits or ArchiveLimits()):
-                folder, file = _split_name(entry)
+            for root, file, entry in segment_entries(source, limits or ArchiveLimits()):
                 if draft is None:
-                    root = folder
-                    draft = FileDirectory(Path(into_dir) / root).create(is_durable=is_durable)
-                elif folder != root:
-                    raise UnsafeArchiveError(f"archive has two directories, '{root}' and '{folder}': a segment has one")
-                if file in seen:
-                    raise UnsafeArchiveError(f"archive has '{entry.name[:200]}' twice")
-                seen.add(file)
+                    folder /= root
+                    draft = FileDirectory(folder).create(is_durable=is_durable)
                 if file:
                     draft.append(file, b"")
                 for piece in entry.contents:
                     draft.append(file, piece)
-        missing = {layout.METADATA, layout.COLUMNS} - seen
-        if draft is None or missing:
-            raise UnsafeArchiveError(f"archive is no segment: '{', '.join(sorted(missing))}' is missing")
+        assert draft is not None
         draft.commit()
-        return Path(into_dir) / root
+        return folder
     finally:
         if draft is not None:
             draft.abort()
+
+
+def segment_entries(source: BinaryIO, limits: ArchiveLimits) -> Iterator[tuple[str, str, Entry]]:
+    """(folder, file in it or '' for the folder itself, entry) of the archive of a segment, in its order.
+
+    Raises:
+        UnsafeArchiveError: anything but one directory with the files of a segment, within the limits; that a file is missing is
+            seen behind the last entry.
+    """
+    root = ""
+    seen: set[str] = set()
+    for entry in read_entries(source, limits):
+        folder, file = _split_name(entry)
+        if seen and folder != root:
+            raise UnsafeArchiveError(f"archive has two directories, '{root}' and '{folder}': a segment has one")
+        if file in seen:
+            raise UnsafeArchiveError(f"archive has '{entry.name[:200]}' twice")
+        root = folder
+        seen.add(file)
+        yield folder, file, entry
+    missing = {layout.METADATA, layout.COLUMNS} - seen
+    if missing:
+        raise UnsafeArchiveError(f"archive is no segment: '{', '.join(sorted(missing))}' is missing")
 
 
 def read_archive_metadata(source: BinaryIO, *, limits: ArchiveLimits | None = None) -> tuple[SegmentMetadata, bytes]:
@@ -123,7 +140,7 @@ def read_archive_metadata(source: BinaryIO, *, limits: ArchiveLimits | None = No
         if entry.size_bytes > layout.METADATA_MAX_BYTES:
             raise UnsafeArchiveError(f"archive has {entry.size_bytes} bytes of metadata, allowed: {layout.METADATA_MAX_BYTES}")
         data = b"".join(entry.contents)
-        metadata = SegmentMetadata.from_bytes(data, f"{folder}/{layout.METADATA}")
+        metadata = read_metadata(data, f"{folder}/{layout.METADATA}")
         if metadata.segment_name != folder:
             raise UnsafeArchiveError(f"the archive's folder is '{folder[:200]}', its metadata says segment '{metadata.segment_name[:200]}'")
         return metadata, data

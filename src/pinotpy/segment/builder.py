@@ -19,13 +19,14 @@ from pinotpy.names import check_segment_name
 from pinotpy.segment import layout
 from pinotpy.segment.buffers import BufferWriter, StagedBuffers
 from pinotpy.segment.column_writer import WrittenColumn, write_column
-from pinotpy.segment.directory import FileDirectory, SegmentDirectory
+from pinotpy.segment.directory import SegmentDirectory
+from pinotpy.segment.file_directory import FileDirectory
 from pinotpy.segment.indexing import ColumnIndexing, resolve_indexing
 from pinotpy.segment.metadata import SegmentMetadata, TimeRange, segment_crc
 from pinotpy.segment.star_tree.metadata import StarTreeMetadata
 from pinotpy.segment.star_tree.spec import configured_trees
 from pinotpy.segment.star_tree.write import add_star_trees
-from pinotpy.segment.time_range import time_range
+from pinotpy.segment.time_range import text_extremes_in_time, time_range
 
 if TYPE_CHECKING:
     from pinotpy.config.schema import Schema
@@ -86,6 +87,7 @@ def build_segment_into(
     trees = configured_trees(schema, table_config)
     with_default = table_config is not None and table_config.indexing.enable_default_star_tree
     columns, num_docs = _read(schema, batches)
+    times = _text_times(schema, table_config, columns)
     if raw_table_name is None:
         raw_table_name = table_config.raw_table_name if table_config is not None else schema.schema_name
     draft = directory.create()
@@ -101,7 +103,7 @@ def build_segment_into(
             table_name=raw_table_name,
             num_docs=num_docs,
             creation_time_ms=creation_time_ms,
-            time_range=_time_range(schema, table_config, written),
+            time_range=_time_range(schema, table_config, written, times),
             columns=tuple(column.metadata for column in written),
             files=((writer.name, writer.size_bytes),),
             crc=0,
@@ -182,10 +184,22 @@ def _chunked(name: str, parts: list[pa.Array], schema: Schema) -> pa.ChunkedArra
         raise DataError(f"column '{name}' cannot be stored as {spec.data_type.value}: {error}", column=name) from error
 
 
-def _time_range(schema: Schema, table_config: TableConfig | None, written: list[WrittenColumn]) -> TimeRange | None:
+def _text_times(schema: Schema, table_config: TableConfig | None, columns: dict[str, pa.ChunkedArray]) -> tuple[str, str] | None:
+    name = _time_column(schema, table_config)
+    return text_extremes_in_time(columns[name].chunks, schema.field_specs[name]) if name is not None else None
+
+
+def _time_column(schema: Schema, table_config: TableConfig | None) -> str | None:
     name = table_config.segments.time_column_name if table_config is not None else None
-    if not name or name not in schema.field_specs:
+    return name if name in schema.field_specs else None
+
+
+def _time_range(schema: Schema, table_config: TableConfig | None, written: list[WrittenColumn], times: tuple[str, str] | None) -> TimeRange | None:
+    name = _time_column(schema, table_config)
+    if name is None:
         return None
+    if times is not None:
+        return time_range(schema.field_specs[name], times[0].encode(), times[1].encode())
     column = next(column for column in written if column.metadata.name == name)
     if column.first_present is None or column.last_present is None:
         return None

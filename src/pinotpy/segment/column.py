@@ -62,7 +62,8 @@ class ImmutableColumn:
         self._segment_id = segment_id
         self.dictionary: Dictionary | None = self._open_dictionary()
         self.text_index: TextIndex | None = MappedTextIndex(buffers) if layout.TEXT_DOCS in buffers else None
-        self.json_index: JsonIndex | None = mapped_json_index(buffers) if layout.JSON_RECORDS in buffers else None
+        records = metadata.buffer(layout.JSON_RECORDS)
+        self.json_index: JsonIndex | None = None if records is None else mapped_json_index(buffers, records.settings)
         self.meta = self._meta_words()
 
     def ids(self) -> NDArray[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -14,7 +14,7 @@ from pinotpy.segment import layout
 from pinotpy.segment.buffers import BufferSink
 from pinotpy.segment.index.bloom import write_bloom_filter
 from pinotpy.segment.index.inverted import AS_BITMAPS, AS_LISTS, write_inverted_index
-from pinotpy.segment.index.json import write_json_index
+from pinotpy.segment.index.json import json_settings, write_json_index
 from pinotpy.segment.index.range import write_range_index
 from pinotpy.segment.index.text import write_text_index
 from pinotpy.segment.indexing import ColumnIndexing
@@ -77,7 +77,7 @@ def index_settings(indexing: ColumnIndexing, name: str) -> str:
     if name == "bloom":
         return layout.settings_text({"fpp": indexing.bloom_fpp, "maxSizeInBytes": indexing.bloom_max_bytes})
     if name == "json" and indexing.json is not None:
-        return layout.settings_text({field.name: getattr(indexing.json, field.name) for field in fields(indexing.json)})
+        return json_settings(indexing.json)
     return ""
 
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType, FieldType
+from pinotpy.functions.json_records import JsonIndexing
 from pinotpy.segment.metadata import PartitionMetadata
 
 Stored = int | float | bytes  # one value in stored form
@@ -82,10 +83,12 @@ class JsonIndex(Protocol):
     """The terms of the records of a column's documents (functions/json_records.py), ascending by bytes, and the records of each.
 
     entries: entry of each record, int32, ascending; an entry is a dict id, or a doc id of a raw column.
+    indexing: what of the documents it holds; None where nobody recorded that.
     """
 
     num_terms: int
     entries: NDArray[np.int32]
+    indexing: JsonIndexing | None
 
     def lower_bound(self, term: bytes) -> int:
         """First id whose term is >= `term` (num_terms if none)."""

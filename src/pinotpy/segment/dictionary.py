@@ -38,7 +38,7 @@ class FixedDictionary:
     def _bound(self, value: Stored, side: Any) -> int:
         assert not isinstance(value, bytes)
         if isinstance(value, float) and math.isnan(value):
-            # NaN sorts after everything (D4), and no dictionary holds one.
+            # NaN sorts after everything, and no dictionary holds one.
             return self.cardinality
         dtype = self._values.dtype
         if dtype.kind == "i":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,10 @@ from pinotpy.segment.buffers import ColumnBuffers
 from pinotpy.segment.checksum import crc32c
 from pinotpy.segment.column import ImmutableColumn
 from pinotpy.segment.decoded_cache import DECODED
-from pinotpy.segment.directory import FileDirectory, Fingerprint, SegmentDirectory
+from pinotpy.segment.directory import Fingerprint, SegmentDirectory
+from pinotpy.segment.file_directory import FileDirectory
 from pinotpy.segment.metadata import SegmentMetadata
+from pinotpy.segment.metadata_reader import metadata_of
 from pinotpy.segment.star_tree.reader import StarTree
 from pinotpy.segment.verify import check_contents, check_file, check_structure
 
@@ -150,7 +152,7 @@ def open_segment(directory: SegmentDirectory, *, verify: bool = True) -> Immutab
     """`load_segment` through the directory door."""
     before = directory.fingerprint()
     location = directory.location
-    metadata = SegmentMetadata.from_bytes(directory.read(layout.METADATA, size_max=layout.METADATA_MAX_BYTES), f"{location}/{layout.METADATA}")
+    metadata = metadata_of(directory)
     check_structure(metadata, location)
     files = []
     for name, size in metadata.files:
@@ -164,24 +166,26 @@ def open_segment(directory: SegmentDirectory, *, verify: bool = True) -> Immutab
     return ImmutableSegment(directory, metadata, files)
 
 
-def scrub(segment: ImmutableSegment) -> None:
+def scrub(segment: ImmutableSegment, pace: Callable[[int], None] | None = None) -> None:
     """Read the files of an open segment anew and compare every CRC; raises SegmentCorruptError.
 
     Goes through read(), never through the map: a page that the disk lost must be an error here, not a SIGBUS.
+
+    pace: is told after every piece how many bytes it had; it may wait, and raise to end the reading.
     """
     metadata, directory = segment.metadata, segment.directory
-    found = SegmentMetadata.from_bytes(directory.read(layout.METADATA, size_max=layout.METADATA_MAX_BYTES), f"{directory.location}/{layout.METADATA}")
+    found = metadata_of(directory)
     # A reload may have appended files since: what was there stays as it was.
     if found.crc != metadata.crc or found.files[: len(metadata.files)] != metadata.files:
         raise SegmentCorruptError(
             "metadata is not that of the open segment", file=f"{directory.location}/{layout.METADATA}", expected=metadata.crc, found=found.crc
         )
     for index, (name, size) in enumerate(metadata.files):
-        _scrub_file(segment, index, name, size)
+        _scrub_file(segment, index, name, size, pace)
     _log.debug("segment scrubbed segment=%s bytes=%d", segment.name, metadata.size_bytes)
 
 
-def _scrub_file(segment: ImmutableSegment, index: int, name: str, size: int) -> None:
+def _scrub_file(segment: ImmutableSegment, index: int, name: str, size: int, pace: Callable[[int], None] | None) -> None:
     file = f"{segment.directory.location}/{name}"
     entries = sorted((entry.offset, layout.aligned(entry.size_bytes), entry.crc, entry.kind) for entry in segment.metadata.buffers() if entry.file == index)
     regions = iter([region for region in entries if region[1]])
@@ -203,6 +207,8 @@ def _scrub_file(segment: ImmutableSegment, index: int, name: str, size: int) -> 
                     raise SegmentCorruptError(f"buffer '{kind}' at byte {offset} does not match its CRC", file=file, expected=expected, found=crc)
                 region, crc = next(regions, None), 0
         position += len(view)
+        if pace is not None:
+            pace(len(piece))
     if position != size:
         raise SegmentCorruptError("columns file has a wrong size", file=file, expected=f"{size} bytes", found=f"{position} bytes")
     layout.check_columns_header(header, file)

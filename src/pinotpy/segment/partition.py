@@ -88,7 +88,6 @@ _FUNCTIONS: Final[dict[str, Callable[[str, int], int]]] = {
     "hashcode": _hash_code,
     "bytearray": _byte_array,
 }
-FUNCTION_NAMES: Final = ("Modulo", "Murmur", "HashCode", "ByteArray")
 
 
 def is_partition_function(name: str) -> bool:

@@ -8,7 +8,7 @@ the old in the last step: whoever opens the segment before it finds the old inde
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -63,10 +63,7 @@ def plan_reload(segment: ImmutableSegment, schema: Schema, indexing: Mapping[str
     build: dict[str, tuple[str, ...]] = {}
     restore: dict[str, tuple[str, ...]] = {}
     dropped: dict[str, tuple[str, ...]] = {}
-    for column in segment.metadata.columns:
-        spec = schema.field_specs.get(column.name)
-        if spec is None or spec.data_type is not column.data_type or spec.single_value != column.single_value or not _is_built(column):
-            continue
+    for column in _columns_of(segment, schema):
         kinds = {entry.kind: entry.settings for entry in column.buffers}
         is_sorted = column.is_sorted and column.has_dictionary
         wanted = wanted_indexes(indexing[column.name], has_dictionary=column.has_dictionary, is_sorted=is_sorted, is_fixed=column.data_type.stored.is_fixed)
@@ -80,6 +77,32 @@ def plan_reload(segment: ImmutableSegment, schema: Schema, indexing: Mapping[str
             if names:
                 changes[column.name] = tuple(names)
     return ReloadPlan(build, restore, dropped)
+
+
+def needs_rebuild(segment: ImmutableSegment, schema: Schema, indexing: Mapping[str, ColumnIndexing]) -> str:
+    """What the config asks for and no reload brings, in words, "" if it is nothing: columns stay raw, or with a dictionary, as they were
+    built, and so have only the indexes that such columns can have."""
+    found = []
+    for column in _columns_of(segment, schema):
+        asked = indexing[column.name]
+        if asked.dictionary == column.has_dictionary:
+            continue
+        as_asked, as_stored = (
+            wanted_indexes(asked, has_dictionary=has_dictionary, is_sorted=column.is_sorted, is_fixed=column.data_type.stored.is_fixed)
+            for has_dictionary in (asked.dictionary, column.has_dictionary)
+        )
+        lacking = [name for name in as_asked if name not in as_stored]
+        stored, wanted = ("raw", "with a dictionary") if asked.dictionary else ("with a dictionary", "raw")
+        found.append(f"'{column.name}' is stored {stored}, the config asks for it {wanted}{''.join(f', and for its {name} index' for name in lacking)}")
+    return f"{'; '.join(found)}: build the segment anew and upload it" if found else ""
+
+
+def _columns_of(segment: ImmutableSegment, schema: Schema) -> Iterator[ColumnMetadata]:
+    """The columns whose indexes a reload may touch: of the type that the schema has, with values of their own."""
+    for column in segment.metadata.columns:
+        spec = schema.field_specs.get(column.name)
+        if spec is not None and spec.data_type is column.data_type and spec.single_value == column.single_value and _is_built(column):
+            yield column
 
 
 def _is_as_set(kinds: Mapping[str, str], name: str, indexing: ColumnIndexing, prefix: str = "") -> bool:

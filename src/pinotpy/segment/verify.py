@@ -23,7 +23,7 @@ from pinotpy.segment import layout
 from pinotpy.segment.buffers import ColumnBuffers, Wrong
 from pinotpy.segment.checksum import crc32c
 from pinotpy.segment.dictionary_encode import DICTIONARY_MAX_BYTES, id_dtype
-from pinotpy.segment.directory import release_pages
+from pinotpy.segment.file_directory import release_pages
 from pinotpy.segment.index.bloom import check_bloom_size
 from pinotpy.segment.index.inverted import check_inverted_index, check_inverted_sizes
 from pinotpy.segment.index.json import check_json_index, check_json_sizes

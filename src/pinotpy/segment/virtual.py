@@ -19,6 +19,7 @@ from pinotpy.kernels import abi
 from pinotpy.segment.column import STORED_WORD
 from pinotpy.segment.data_source import Column, Dictionary, JsonIndex, Segment, TextIndex
 from pinotpy.segment.dictionary import FixedDictionary, VarDictionary
+from pinotpy.segment.index.text import ConstantTextIndex
 from pinotpy.segment.metadata import PartitionMetadata
 
 Stored = int | float | bytes
@@ -134,6 +135,9 @@ class ConstantColumn(_UnstoredColumn):
         self.single_value = single_value
         self.has_nulls = all_null and num_docs > 0
         self.default_null = value if all_null else self.default_null
+        if all_null and data_type.is_text:
+            assert isinstance(value, bytes)
+            self.text_index = ConstantTextIndex(value, num_docs)  # as a build with a text index would have made it
         self._forward = np.zeros(num_docs, np.uint8)
         self.cardinality = 1
         self.min_value = self.max_value = value

@@ -14,10 +14,10 @@ from pinotpy.kernels.doc_sets import assign_buckets
 from pinotpy.kernels.numbered_entries import grown, new_table
 from pinotpy.kernels.roaring import bitmap_offsets, bitmaps_at, docs_of_bitmap, first_bad_bitmap
 from pinotpy.segment.builder import build_segment_into
-from pinotpy.segment.directory import MemoryDirectory
 from pinotpy.segment.immutable import open_segment
 from pinotpy.segment.index.bloom import value_hashes
 from pinotpy.segment.index.json import build_json_records
+from pinotpy.segment.memory_directory import MemoryDirectory
 
 _TYPES = {"text": "STRING", "raw": "STRING", "number": "INT", "packed": "INT"}
 

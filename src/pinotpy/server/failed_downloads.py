@@ -1,6 +1,7 @@
-"""Which segments are in ERROR because their archive could not be had, and when to try again.
+"""Which segments are in ERROR because their archive could not be had or stored, and when to try again.
 
-The deep store may be away for longer than a download is tried. Nobody should have to reset every replica by hand when it is back.
+The deep store may be away for longer than a download is tried, a disk may be full. Nobody should have to reset every replica by hand when that
+is over.
 """
 
 from __future__ import annotations

@@ -16,8 +16,9 @@ from pinotpy.errors import InvalidConfigError, PinotError
 from pinotpy.names import raw_table_name
 from pinotpy.segment.immutable import ImmutableSegment, open_segment
 from pinotpy.segment.indexing import ColumnIndexing, resolve_indexing
-from pinotpy.segment.reload import ReloadPlan, plan_reload, reload_segment
+from pinotpy.segment.reload import ReloadPlan, needs_rebuild, plan_reload, reload_segment
 from pinotpy.segment.star_tree.write import missing_trees
+from pinotpy.server.disk import disk_faults
 
 NO_DOCUMENTS = "no schema or table config"
 
@@ -31,19 +32,22 @@ class IndexUpkeep:
     def apply(self, table: str, segment: ImmutableSegment, *, drop: bool) -> tuple[ImmutableSegment, str]:
         """The segment with the indexes of its table's config, opened anew if something changed, and what was done in words.
 
-        Raises: PinotError where an index cannot be built; `segment` stays open, with the indexes that it had.
+        Raises: PinotError where an index cannot be built or written; `segment` stays open, with the indexes that it had.
         """
         schema, config = self._documents(table)
         if schema is None or config is None:
             return segment, NO_DOCUMENTS
         indexing = resolve_indexing(schema, config)
         plan = _plan(schema, config, indexing, segment, drop=drop)
+        beyond = needs_rebuild(segment, schema, indexing)
+        words = f"{plan.words()}; {beyond}" if beyond else plan.words()
         if plan.is_empty:
-            return segment, plan.words()
-        reload_segment(segment, plan, indexing)
-        reopened = open_segment(segment.directory, verify=False)
+            return segment, words
+        with disk_faults(f"the indexes of segment '{segment.name}' are not written"):
+            reload_segment(segment, plan, indexing)
+            reopened = open_segment(segment.directory, verify=False)
         segment.close()
-        return reopened, plan.words()
+        return reopened, words
 
     def needed(self, table: str, segments: Iterable[ImmutableSegment]) -> dict[str, str]:
         """What a reload would do, by the names of those segments that need one. Reads metadata only. Raises PinotError."""
@@ -53,6 +57,15 @@ class IndexUpkeep:
         indexing = resolve_indexing(schema, config)
         plans = ((segment.name, _plan(schema, config, indexing, segment, drop=True)) for segment in segments)
         return {name: plan.words() for name, plan in plans if not plan.is_empty}
+
+    def beyond(self, table: str, segments: Iterable[ImmutableSegment]) -> dict[str, str]:
+        """What the config asks for and no reload brings, by the names of those segments that would have to be built anew. Raises PinotError."""
+        schema, config = self._documents(table)
+        if schema is None or config is None:
+            return {}
+        indexing = resolve_indexing(schema, config)
+        found = ((segment.name, needs_rebuild(segment, schema, indexing)) for segment in segments)
+        return {name: words for name, words in found if words}
 
     def _documents(self, table: str) -> tuple[Schema | None, TableConfig | None]:
         config = self._properties.table_config(table)

@@ -79,6 +79,9 @@ class ServerMetrics:
     def segment_dropped(self, table: str) -> None:
         self._metrics.count("deletedSegmentCount", table=table)
 
+    def segment_damaged(self, table: str) -> None:
+        self._metrics.count("segmentsFoundDamaged", table=table)
+
     def download_failed(self, table: str) -> None:
         self._metrics.count("segmentDownloadFailures", table=table)
 

@@ -9,13 +9,15 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import OrderedDict
+from collections.abc import Callable
 from concurrent.futures import Executor
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from pinotpy.clock import Clock
-from pinotpy.errors import OutOfCapacityError, PinotError, QueryExecutionError, QueryTimeoutError, hide_paths
+from pinotpy.errors import OutOfCapacityError, PinotError, QueryExecutionError, QueryTimeoutError, SegmentCorruptError, hide_paths
 from pinotpy.query.context import QueryContext
 from pinotpy.query.context_codec import decode_context
 from pinotpy.query.control import QueryControl
@@ -53,6 +55,9 @@ _BOUND = bytes([RequestKind.BOUND])
 # Contexts up to this size are kept decoded: dashboards ask the same again and again. A context is never changed.
 SHORT_CONTEXT_BYTES = 4 << 10
 SHORT_CONTEXTS_MAX = 256
+# A cancel may come before its query has begun here, while that is handed from thread to thread: it is kept so long, and so many.
+EARLY_CANCEL_NS = 1_000_000_000
+EARLY_CANCELS_MAX = 1_024
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +77,8 @@ class QueryLimits:
 
 
 class QueryService:
-    """Answers queries over the segments of `registry`. Shared by RPC threads; the lock guards `_running`."""
+    """Answers queries over the segments of `registry`. Shared by RPC threads; the lock guards `_running` and `_cancelled`. `on_damage` is told of tables in
+    which a query met damaged bytes."""
 
     def __init__(
         self,
@@ -84,6 +90,7 @@ class QueryService:
         kernel_threads: Executor | None,
         host: str = "localhost",
         dictionaries: GlobalDictionaries | None = None,
+        on_damage: Callable[[str], None] | None = None,
     ) -> None:
         self._registry = registry
         self._scheduler = scheduler
@@ -93,11 +100,13 @@ class QueryService:
         self._kernel_threads = kernel_threads
         self._host = host
         self._dictionaries = dictionaries
+        self._on_damage = on_damage
         self._idle_memory = IdleMemory()
         self._templates = QueryTemplates(self._decode)
         self._decode_short = lru_cache(SHORT_CONTEXTS_MAX)(self._decode)
         self._lock = threading.Lock()
         self._running: dict[tuple[str, int], QueryControl] = {}
+        self._cancelled: OrderedDict[tuple[str, int], int] = OrderedDict()  # queries that did not run when they were cancelled, and when
 
     def handle(self, content: bytes, deadline_s: float, peer: str) -> bytes:
         """The handler of the RPC server; `deadline_s` is how long the caller waits at most, in seconds."""
@@ -130,6 +139,8 @@ class QueryService:
 
     def _runs_quickly(self, template: QueryTemplate) -> bool:
         request = template.request
+        if template.is_counted:
+            return True
         return template.is_plain and self._registry.num_docs(request.table_name_with_type, request.segment_names) <= QUICK_DOCS_MAX
 
     def answer(self, request: ServerRequest, deadline_s: float, context: QueryContext | None = None, *, is_quick: bool = False) -> PartialResult:
@@ -144,8 +155,10 @@ class QueryService:
         key = (request.broker_id, request.request_id)
         with self._lock:
             self._running[key] = control
+            if self._cancelled and start_ns - self._cancelled.pop(key, -EARLY_CANCEL_NS) < EARLY_CANCEL_NS:
+                control.cancel()
         try:
-            with nullcontext() if is_quick else self._scheduler.slot(deadline_ns, is_small=self._is_small(request)):
+            with self._place(request, deadline_ns, control, is_quick):
                 if trace is not None:
                     trace.current.add("WAIT", self._clock.monotonic_ns() - start_ns)
                 partial = self._execute(request, context, control)
@@ -163,16 +176,38 @@ class QueryService:
         self._report(request, partial, took_ms)
         return partial
 
+    def _place(self, request: ServerRequest, deadline_ns: int, control: QueryControl, is_quick: bool) -> AbstractContextManager[None]:
+        if is_quick:
+            return nullcontext()
+        return self._scheduler.slot(deadline_ns, is_small=self._is_small(request), is_cancelled=lambda: control.is_cancelled)
+
+    def is_small(self, content: bytes) -> bool:
+        """Whether a query, by its bytes, is over so little that it need not wait behind large ones. Raises DataError."""
+        if content[KIND_OFFSET : KIND_OFFSET + 1] != _BOUND:
+            return self._is_small(decode_request(content))
+        bound = decode_bound(content)
+        template = self._templates.peek(bound.digest)
+        if template is not None:
+            return self._is_small(template.request)
+        # Without its template it costs nothing: the broker is told to bring it.
+        return not bound.template or self._is_small(decode_request(bound.template))
+
     def _is_small(self, request: ServerRequest) -> bool:
         names = request.segment_names
         return len(names) <= SMALL_SEGMENTS_MAX and self._registry.num_docs(request.table_name_with_type, names) <= SMALL_DOCS_MAX
 
     def cancel(self, broker_id: str, request_id: int) -> None:
-        """Stop a query if it runs here."""
+        """Stop a query that runs or waits here, or is about to."""
+        key = (broker_id, request_id)
         with self._lock:
-            control = self._running.get((broker_id, request_id))
+            control = self._running.get(key)
+            if control is None:
+                self._cancelled[key] = self._clock.monotonic_ns()
+                if len(self._cancelled) > EARLY_CANCELS_MAX:
+                    self._cancelled.popitem(last=False)
         if control is not None:
             control.cancel()
+            self._scheduler.wake()
 
     def cancel_all(self) -> None:
         """Stop everything (at shutdown, when draining took too long)."""
@@ -180,6 +215,7 @@ class QueryService:
             controls = list(self._running.values())
         for control in controls:
             control.cancel()
+        self._scheduler.wake()
 
     @property
     def num_running(self) -> int:
@@ -208,6 +244,8 @@ class QueryService:
                         is_whole=bool(request.flags & FLAG_WHOLE) and not acquired.missing,
                     )
             except PinotError as error:
+                if isinstance(error, SegmentCorruptError) and self._on_damage is not None:
+                    self._on_damage(request.table_name_with_type)
                 partial = PartialResult(exceptions=[QueryException(error.code, _shown(error))])
                 partial.statistics.num_segments_queried = len(acquired.segments)
                 # What ran is counted by `execute`; of what failed, this is all that is known.

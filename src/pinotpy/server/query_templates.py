@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pinotpy.errors import DataError
 from pinotpy.query.context import QueryContext
 from pinotpy.query.literals import decode_literals, with_literals
-from pinotpy.query.plain import is_plain
+from pinotpy.query.plain import is_counted, is_plain
 from pinotpy.rpc.wire import BoundRequest, RequestKind, ServerRequest, decode_request, template_digest
 
 TEMPLATES_MAX = 2048
@@ -22,13 +22,14 @@ PLAIN_SEGMENTS_MAX = 64
 class QueryTemplate:
     """What all queries of a template share: table and segments (in `request`) and the context, 0 for each literal.
 
-    is_plain: kernels alone answer them, a few columns at a time; nothing of Python's runs for each row or value.
+    is_plain: kernels alone answer them, a few columns at a time; nothing of Python's runs for each row or value. is_counted: no row is read.
     """
 
     request: ServerRequest
     context: QueryContext
     size_bytes: int
     is_plain: bool
+    is_counted: bool
 
     def request_of(self, bound: BoundRequest) -> ServerRequest:
         """One query's request."""
@@ -78,9 +79,8 @@ class QueryTemplates:
             raise DataError(f"expected a query as template, found {request.kind.name}")
         # A decoded context takes some ten times its bytes.
         context = self._decode(request.context)
-        found = QueryTemplate(
-            request, context, len(bound.template) + 10 * len(request.context), len(request.segment_names) <= PLAIN_SEGMENTS_MAX and is_plain(context)
-        )
+        plain = len(request.segment_names) <= PLAIN_SEGMENTS_MAX and is_plain(context)
+        found = QueryTemplate(request, context, len(bound.template) + 10 * len(request.context), plain, plain and is_counted(context))
         with self._lock:
             if bound.digest not in self._templates:
                 self._templates[bound.digest] = found

@@ -172,6 +172,7 @@ class ReloadJobs:
             return {
                 "reloadJobId": job_id,
                 "tableName": table,
+                "segmentName": job.segment,
                 "totalSegmentCount": len({*meant, *failed, *job.waiting}),
                 "successCount": done,
                 "failureCount": len(failed),

@@ -8,11 +8,15 @@ what is short runs on the thread that received it, which goes before them.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from pinotpy.clock import Clock
-from pinotpy.errors import OutOfCapacityError, QueryTimeoutError
+from pinotpy.errors import OutOfCapacityError, QueryCancelledError, QueryTimeoutError
+
+
+def _never() -> bool:
+    return False
 
 
 class QueryScheduler:
@@ -40,10 +44,11 @@ class QueryScheduler:
         return self._waiting
 
     @contextmanager
-    def slot(self, deadline_ns: int, *, is_small: bool = False) -> Iterator[None]:
+    def slot(self, deadline_ns: int, *, is_small: bool = False, is_cancelled: Callable[[], bool] = _never) -> Iterator[None]:
         """Wait for a place to run; a small query takes one of its own kind if one is free.
 
-        Raises: OutOfCapacityError (211) when the queue is full, QueryTimeoutError (250) when the deadline passes first.
+        Raises: OutOfCapacityError (211) when the queue is full, QueryTimeoutError (250) when the deadline passes first,
+        QueryCancelledError when `is_cancelled` first; whoever cancels calls `wake`.
         """
         if is_small and self._enter_small():
             try:
@@ -52,12 +57,18 @@ class QueryScheduler:
                 with self._condition:
                     self._small_running -= 1
             return
-        self._enter(deadline_ns)
+        self._enter(deadline_ns, is_cancelled)
         try:
             yield
         finally:
             with self._condition:
                 self._running -= 1
+                self._condition.notify_all()
+
+    def wake(self) -> None:
+        """Let those that wait look whether they were cancelled."""
+        with self._condition:
+            if self._waiting:
                 self._condition.notify_all()
 
     def _enter_small(self) -> bool:
@@ -67,7 +78,7 @@ class QueryScheduler:
             self._small_running += 1
             return True
 
-    def _enter(self, deadline_ns: int) -> None:
+    def _enter(self, deadline_ns: int, is_cancelled: Callable[[], bool]) -> None:
         with self._condition:
             if self._waiting >= self._queue_max and self._running >= self._concurrent_max:
                 raise OutOfCapacityError(
@@ -78,6 +89,9 @@ class QueryScheduler:
             self._waiting += 1
             try:
                 while not self._is_turn(ticket):
+                    if is_cancelled():
+                        self._abandoned.add(ticket)
+                        raise QueryCancelledError("the query was cancelled while it waited for a free thread")
                     left_s = (deadline_ns - self._clock.monotonic_ns()) / 1e9
                     if left_s <= 0:
                         self._abandoned.add(ticket)

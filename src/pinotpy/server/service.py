@@ -12,6 +12,7 @@ import os
 import threading
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NoReturn
 
 from pinotpy import __version__
 from pinotpy.cluster.membership import Member
@@ -21,6 +22,7 @@ from pinotpy.cluster.process_identity import this_process
 from pinotpy.cluster.property_store import PropertyStore
 from pinotpy.cluster.zookeeper import ZooKeeperStore
 from pinotpy.config.settings import ServerSettings
+from pinotpy.errors import SegmentCorruptError
 from pinotpy.fs.crypters import Crypters
 from pinotpy.fs.fetchers import SegmentFetchers
 from pinotpy.fs.fetchers import settings_of as fetcher_settings
@@ -33,9 +35,11 @@ from pinotpy.rpc.server import RpcServer
 from pinotpy.rpc.wire import FEATURES_SUPPORTED
 from pinotpy.segment.decoded_cache import DECODED
 from pinotpy.segment.global_ids.cache import GlobalDictionaries
+from pinotpy.segment.immutable import ImmutableSegment
 from pinotpy.segment.tar_stream import ArchiveLimits
 from pinotpy.server.api import tables
 from pinotpy.server.catch_up import CatchUp
+from pinotpy.server.disk import FolderLock
 from pinotpy.server.failed_downloads import FailedDownloads
 from pinotpy.server.index_upkeep import IndexUpkeep
 from pinotpy.server.metrics import ServerMetrics
@@ -43,6 +47,7 @@ from pinotpy.server.query_service import QueryLimits, QueryService
 from pinotpy.server.readiness import Readiness, assigned_segments
 from pinotpy.server.reload_jobs import ReloadJobs
 from pinotpy.server.scheduler import QueryScheduler
+from pinotpy.server.scrubber import Replace, Scrubber
 from pinotpy.server.tables.fetcher import ArchiveFetcher, ControllerFetcher, DownloadLimits
 from pinotpy.server.tables.registry import SegmentRegistry
 from pinotpy.server.tables.store import SegmentStore
@@ -51,16 +56,14 @@ from pinotpy.service.assembly import Equipment, run_assembled
 from pinotpy.service.daemon import Part
 from pinotpy.service.http import build_app
 from pinotpy.service.http_server import HttpServer
-from pinotpy.service.joining import await_cluster, connect
+from pinotpy.service.joining import ZOOKEEPER_STOP_S, await_cluster, connect, give_notice
 
 log = logging.getLogger(__name__)
-# Brokers leave a server within about 80 ms of its shutdownInProgress; queries routed before that still come.
-NOTICE_S = 0.25
 
 
-def run_server(settings: ServerSettings, ready_file: Path | None = None) -> int:
-    """Run a server in this process until it is told to stop; return the exit status."""
-    return run_assembled(settings, ServerParts, ready_file)
+def run_server(settings: ServerSettings, ready_file: Path | None = None) -> NoReturn:
+    """Run a server in this process until it is told to stop, and end the process."""
+    run_assembled(settings, ServerParts, ready_file)
 
 
 class ServerParts:
@@ -77,11 +80,14 @@ class ServerParts:
         self._kernels = KernelThreads(self.threads)
         self._store: ZooKeeperStore | None = None
         self._fetcher: ArchiveFetcher | None = None
+        self._folders: list[FolderLock] = []
         self._rpc: RpcServer | None = None
         self._frames: FrameServer | None = None
         self._http: HttpServer | None = None
         self._participant: Participant | None = None
+        self._readiness: Readiness | None = None
         self._catch_up: CatchUp | None = None
+        self._scrubber: Scrubber | None = None
         self._dictionaries = GlobalDictionaries(settings.global_dictionary_max_bytes)
         DECODED.set_budget(settings.decoded_columns_max_bytes)
         self._queries = self._query_service()
@@ -90,7 +96,7 @@ class ServerParts:
         stop_timeout_s = self.settings.shutdown_timeout_ms / 1000
         return [
             Part("kernels", self._warm.start, lambda _: self._kernels.shutdown(wait=False, cancel_futures=True)),
-            Part("zookeeper", self._connect, self._disconnect),
+            Part("zookeeper", self._connect, self._disconnect, ZOOKEEPER_STOP_S),
             Part("segments", self._open_store, self._close_store),
             Part("query port", self._start_rpc, self._stop_rpc, stop_timeout_s),
             Part("admin port", self._start_http, self._stop_http, stop_timeout_s),
@@ -109,7 +115,11 @@ class ServerParts:
         limits = QueryLimits(settings.timeout_ms, settings.query_memory_max_bytes, self.threads, settings.groups_max, settings.response_bytes_max)
         scheduler = QueryScheduler(self.equipment.clock, concurrent_max=settings.queries_max, queue_max=settings.queue_max, small_max=settings.queries_max)
         host = settings.advertised_host or settings.host
-        return QueryService(self.registry, scheduler, limits, self.equipment.clock, self.metrics, self._kernels, host, self._dictionaries)
+        return QueryService(self.registry, scheduler, limits, self.equipment.clock, self.metrics, self._kernels, host, self._dictionaries, self._suspect)
+
+    def _suspect(self, table: str) -> None:
+        if self._scrubber is not None:
+            self._scrubber.suspect(table)
 
     def _connect(self) -> None:
         self._store = connect(self.settings, self.equipment.metrics)
@@ -118,6 +128,7 @@ class ServerParts:
     def _open_store(self) -> None:
         assert self._store is not None
         store, settings = self._store, self.settings
+        self._lock_folders()
         controllers = ControllerFetcher(
             lambda: controller_urls(store, self._paths, self.equipment.scheme),
             self.equipment.peer_headers,
@@ -140,11 +151,20 @@ class ServerParts:
         self._properties = PropertyStore(store, self._paths)
         self._upkeep = IndexUpkeep(self._properties)
 
+    def _lock_folders(self) -> None:
+        settings = self.settings
+        named = {settings.data_dir.resolve(): "pinot.server.instance.dataDir"}
+        if settings.segment_dir is not None:
+            named.setdefault(settings.segment_dir.resolve(), "pinot.server.instance.segmentTarDir")
+        for folder, setting in named.items():
+            lock = FolderLock(folder, setting, self.equipment.clock)
+            lock.acquire()
+            self._folders.append(lock)
+
     def _start_rpc(self) -> None:
         settings, equipment = self.settings, self.equipment
         pem = equipment.pem()
         security = RpcSecurity(cluster_token=equipment.cluster_token, certificate=pem.certificate, key=pem.key, ca=pem.ca)
-        concurrent = settings.queries_max + min(settings.queue_max, 48)
         queries = self._queries
         self._rpc = RpcServer(
             queries.handle,
@@ -152,8 +172,12 @@ class ServerParts:
             host=settings.host,
             port=settings.port,
             security=security,
-            concurrent_max=concurrent,
+            # As many as the scheduler lets run: what waits for those costs no thread.
+            concurrent_max=settings.queries_max,
+            small_max=settings.queries_max,
+            waiting_max=settings.queue_max,
             is_quick=queries.is_quick,
+            is_small=queries.is_small,
         )
         self._rpc.start()
         if settings.frames and (settings.frame_port or settings.advertised_port is None):
@@ -175,7 +199,9 @@ class ServerParts:
 
     def _join(self) -> None:
         assert self._store is not None and self._rpc is not None and self._http is not None
-        self._warm.join()
+        while self._warm.is_alive():
+            # Not one long wait: a signal that the system gave to another thread does not end it.
+            self._warm.join(0.1)
         settings = self.settings
         host = settings.advertised_host or settings.host
         port = settings.advertised_port or self._rpc.port
@@ -198,28 +224,45 @@ class ServerParts:
         self._participant = Participant(self._store, self._paths, member, handler, workers=settings.transition_threads, clock=self.equipment.clock)
         self._readiness = Readiness(self._store, self._paths, self._participant, self.equipment.clock)
         self._catch_up = CatchUp(self.registry, self._participant, self._store, self._paths, self.equipment.clock, self._reloads, downloads)
+        self._scrubber = Scrubber(
+            self.registry, self._replaces(handler), self.equipment.clock, period_s=settings.scrub_period_s, bytes_per_s=settings.scrub_rate
+        )
         self._participant.start()
         self._catch_up.start()
+        self._scrubber.start()
         self.equipment.metrics.set("ready", 1)
 
+    def _replaces(self, transitions: SegmentTransitions) -> Replace:
+        def replace(table: str, segment: ImmutableSegment, damage: SegmentCorruptError) -> None:
+            try:
+                transitions.replace_damaged(table, segment)
+            except Exception as error:
+                if self._participant is not None and self.registry.segment(table, segment.name) is None:
+                    self._participant.fail(table, segment.name, f"{damage.message}; it could not be fetched anew: {error}")
+                raise
+
+        return replace
+
     def _not_ready(self) -> str | None:
-        return "it is starting" if self._participant is None else self._readiness.reason()
+        return "it is starting" if self._readiness is None else self._readiness.reason()
 
     # --- stop ------------------------------------------------------------------------------------------------------
 
     def _leave(self, timeout_s: float) -> None:
+        if self._store is not None:
+            self._store.hurry()
         if self._participant is None:
             return
         clock, never = self.equipment.clock, threading.Event()
         deadline_ns = clock.monotonic_ns() + int(min(timeout_s, self.settings.drain_timeout_ms / 1000) * 1e9)
-        if self._participant.is_live:
-            self._participant.announce_shutdown()
-            clock.wait(never, NOTICE_S)
+        give_notice(self._participant, clock)
         while self._queries.num_running and clock.monotonic_ns() < deadline_ns:
             clock.wait(never, 0.02)
         self._queries.cancel_all()
         if self._catch_up is not None:
             self._catch_up.stop(1.0)
+        if self._scrubber is not None:
+            self._scrubber.stop(1.0)
         self._participant.stop(5.0)
 
     def _stop_http(self, timeout_s: float) -> None:
@@ -230,7 +273,7 @@ class ServerParts:
         if self._frames is not None:
             self._frames.stop(timeout_s / 2)
         if self._rpc is not None:
-            self._rpc.stop(timeout_s)
+            self._rpc.stop(timeout_s / 2)
 
     def _disconnect(self, timeout_s: float) -> None:
         if self._store is not None:
@@ -241,6 +284,8 @@ class ServerParts:
             self._fetcher.close()
         self._dictionaries.close()
         self.registry.close()
+        for lock in self._folders:
+            lock.release()
 
 
 def controller_urls(store: ZooKeeperStore, paths: ClusterPaths, scheme: str) -> list[str]:

@@ -13,8 +13,8 @@ from collections.abc import Callable, Collection
 from pinotpy.cluster.property_store import PropertyStore
 from pinotpy.cluster.segment_metadata import SegmentZkMetadata
 from pinotpy.cluster.views import Message
-from pinotpy.errors import DataError, NotFoundError, PinotError, RemoteError
-from pinotpy.segment.immutable import ImmutableSegment
+from pinotpy.errors import DataError, DiskError, NotFoundError, PinotError, RemoteError, SegmentCorruptError
+from pinotpy.segment.immutable import ImmutableSegment, scrub
 from pinotpy.server.failed_downloads import FailedDownloads
 from pinotpy.server.index_upkeep import IndexUpkeep
 from pinotpy.server.metrics import ServerMetrics
@@ -124,45 +124,70 @@ class SegmentTransitions:
             mark = self._jobs.mark()
             try:
                 words = self._bring_to_config(table, name, anew=any(job.is_download_anew for job in jobs))
-            except PinotError as error:
-                self._jobs.failed(table, name, mark, error.message)
-                log.warning("segment not reloaded table=%s segment=%s reason=%s", table, name, error.message)
+            except NotFoundError as error:
+                # Its files go with the transition that is on its way.
+                log.info("segment not reloaded, it was deleted table=%s segment=%s reason=%s", table, name, error.message)
+                self._jobs.gone(table, name)
+            except Exception as error:
+                fault = _as_fault(error)
+                self._jobs.failed(table, name, mark, fault.message)
+                log.warning("segment not reloaded table=%s segment=%s reason=%s", table, name, fault.message)
                 self._metrics.reload_failed(table)
-                return error
-            self._jobs.done(table, name, mark, words)
+                return fault
+            else:
+                self._jobs.done(table, name, mark, words)
         return None
 
     def _bring_to_config(self, table: str, name: str, *, anew: bool) -> str:
         opened = self._open(table, name, anew=anew)
         try:
             segment, words = self._upkeep.apply(table, opened, drop=True)
-        except PinotError:
+        except Exception:
             opened.close()
             raise
         self._registry.put(table, segment)
         return words
 
-    def _load(self, table: str, segment_name: str) -> None:
+    def replace_damaged(self, table: str, segment: ImmutableSegment) -> bool:
+        """Take a segment whose files are damaged out of service, and fetch it anew; false if it is sound, or not the one that is served.
+
+        Raises: PinotError: it cannot be had, and is not served.
+        """
+        name = segment.name
+        with self._locks.hold(table, name):
+            if self._registry.segment(table, name) is not segment or _is_sound(segment):
+                return False
+            self._metrics.segment_damaged(table)
+            self._registry.remove(table, name)
+            self._store.distrust(table, name)
+            self._load(table, name, anew=True)
+        log.info("damaged segment replaced table=%s segment=%s", table, name)
+        self._count(table)
+        return True
+
+    def _load(self, table: str, segment_name: str, *, anew: bool = False) -> None:
         jobs, mark = self._jobs.waiting_for(table, segment_name), self._jobs.mark()
         try:
-            opened = self._open(table, segment_name, anew=any(job.is_download_anew for job in jobs))
+            opened = self._open(table, segment_name, anew=anew or any(job.is_download_anew for job in jobs))
         except PinotError as error:
             self._jobs.failed(table, segment_name, mark, error.message)
             if isinstance(error, RemoteError):
                 self._metrics.download_failed(table)
-                if self._downloads is not None and self._registry.segment(table, segment_name) is None:
-                    self._downloads.failed(table, segment_name)
-            elif isinstance(error, DataError):
+            elif isinstance(error, DataError | DiskError):
                 self._metrics.load_failed(table)
+            is_passing = isinstance(error, RemoteError | DiskError)
+            if is_passing and self._downloads is not None and self._registry.segment(table, segment_name) is None:
+                self._downloads.failed(table, segment_name)
             raise
         if self._downloads is not None:
             self._downloads.gone(table, segment_name)
         try:
             segment, words = self._upkeep.apply(table, opened, drop=bool(jobs))
-        except PinotError as error:
+        except Exception as error:
             # Every query is right without an index, only slower.
-            log.warning("indexes not built table=%s segment=%s reason=%s", table, segment_name, error.message)
-            self._jobs.failed(table, segment_name, mark, error.message)
+            fault = _as_fault(error)
+            log.warning("indexes not built table=%s segment=%s reason=%s", table, segment_name, fault.message)
+            self._jobs.failed(table, segment_name, mark, fault.message)
             self._registry.put(table, opened)
         else:
             self._registry.put(table, segment)
@@ -198,3 +223,19 @@ class SegmentTransitions:
     def _count(self, table: str) -> None:
         segments = self._registry.segments(table)
         self._metrics.table_holds(table, len(segments), sum(segment.num_docs for segment in segments.values()))
+
+
+def _is_sound(segment: ImmutableSegment) -> bool:
+    try:
+        scrub(segment)
+    except SegmentCorruptError:
+        return False
+    return True
+
+
+def _as_fault(error: Exception) -> PinotError:
+    """What kept an index from being built, whatever it was: too little memory and faults of ours must not keep the other segments waiting."""
+    if isinstance(error, PinotError):
+        return error
+    log.error("indexes not built, unexpectedly", exc_info=error)
+    return PinotError(f"{type(error).__name__}: {error}")

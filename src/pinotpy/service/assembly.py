@@ -6,7 +6,7 @@ import ssl
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, NoReturn, Protocol, TypeVar
 
 from pinotpy.clock import Clock, SystemClock
 from pinotpy.config.settings import ProcessSettings
@@ -79,8 +79,8 @@ class Assembled(Protocol):
 SettingsT = TypeVar("SettingsT", bound=ProcessSettings)
 
 
-def run_assembled(settings: SettingsT, assemble: Callable[[SettingsT, Equipment], Assembled], ready_file: Path | None) -> int:
-    """Run the daemon of these settings in this process until it is told to stop; return the exit status."""
+def run_assembled(settings: SettingsT, assemble: Callable[[SettingsT, Equipment], Assembled], ready_file: Path | None) -> NoReturn:
+    """Run the daemon of these settings in this process until it is told to stop, and end the process."""
     assembled: list[Assembled] = []
 
     def build(daemon: Daemon) -> Sequence[Part]:
@@ -90,7 +90,7 @@ def run_assembled(settings: SettingsT, assemble: Callable[[SettingsT, Equipment]
     def facts() -> Mapping[str, object]:
         return assembled[0].facts()
 
-    return run_daemon(settings.role, build, ready=facts, ready_file=ready_file)
+    run_daemon(settings.role, build, ready=facts, ready_file=ready_file)
 
 
 def equip(role: str, settings: ProcessSettings) -> Equipment:

@@ -6,11 +6,15 @@
 - A fault at start prints one sentence to standard error and exits 1; what was started is stopped.
 - SIGTERM or SIGINT stops within the parts' deadlines and exits 0; a second one exits at once.
 - A part that ends by itself calls `fail(reason)`: the daemon stops and exits 1.
+- A stop that hangs says where, and ends all the same (stop_watch.py). SIGABRT and faults in compiled code tell the same of every thread.
 """
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import ctypes
+import faulthandler
 import gc
 import json
 import logging
@@ -24,13 +28,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
 
 from pinotpy.errors import PinotError
 from pinotpy.service.code_memory import CODE_MEMORY
+from pinotpy.service.stop_watch import STOPS, StopWatch
 
 SWITCH_INTERVAL_S = 0.0005
 STOP_TIMEOUT_S = 10.0
+# How often a daemon that runs looks for a signal.
+_LOOK_S = 0.1
+# A part has its own deadline; the second on top lets it report in its own words.
+_REPORT_S = 1.0
+# Flushing, and what libraries do at the end of a process.
+_AT_EXIT_S = 2.0
 
 _log = logging.getLogger(__name__)
 
@@ -56,9 +67,15 @@ class Daemon:
         self.role = role
         self.stop_asked = threading.Event()
         self.failure: str | None = None
+        self.is_stopping = False
         self._parts = list(parts)
         self._started: list[Part] = []
         self._clean = True
+
+    @property
+    def stop_bound_s(self) -> float:
+        """How long `stop` and the process' end take at most."""
+        return sum(part.stop_timeout_s + _REPORT_S for part in self._parts) + _AT_EXIT_S
 
     def start(self) -> None:
         """Start all parts in order. On a fault those that were started are stopped, and the fault goes on."""
@@ -75,13 +92,13 @@ class Daemon:
 
     def stop(self) -> bool:
         """Stop what was started, last first, each within its deadline. False if a part did not end: it is left behind."""
+        self.is_stopping = True
         while self._started:
             part = self._started.pop()
             started_ns = time.monotonic_ns()
             done = threading.Thread(target=_stop_part, args=(self.role, part), name=f"stop-{part.name}", daemon=True)
             done.start()
-            # A part has its own deadline; the second on top lets it report in its own words.
-            done.join(part.stop_timeout_s + 1.0)
+            done.join(part.stop_timeout_s + _REPORT_S)
             took_ms = (time.monotonic_ns() - started_ns) // 1_000_000
             if done.is_alive():
                 self._clean = False
@@ -105,66 +122,86 @@ def _stop_part(role: str, part: Part) -> None:
         _log.exception("part failed to stop role=%s part=%s", role, part.name)
 
 
-def run_daemon(role: str, parts: Callable[[Daemon], Sequence[Part]], *, ready: Callable[[], Mapping[str, object]], ready_file: Path | None = None) -> int:
-    """Run a daemon in this process until it is told to stop; return the exit status. Must be called by the main thread.
+def run_daemon(role: str, parts: Callable[[Daemon], Sequence[Part]], *, ready: Callable[[], Mapping[str, object]], ready_file: Path | None = None) -> NoReturn:
+    """Run a daemon in this process until it is told to stop, and end the process. Must be called by the main thread.
 
     `parts` builds the parts (it may raise PinotError for bad settings), `ready` gives what the ready line shows once all
     have started. With `ready_file` the same facts and the pid are written there as JSON, and removed at the end.
     """
     started_ns = time.monotonic_ns()
     tune_process()
+    if sys.stderr is not None:
+        faulthandler.enable(file=sys.stderr)
     daemon = Daemon(role)
     signals = _Signals(daemon)
     try:
-        try:
-            daemon._parts = list(parts(daemon))
-            daemon.start()
-            # Whatever was built at start lives as long as the process: the collector need not look at it again.
-            gc.collect()
-            gc.freeze()
-            tune_process()  # once more: parts import libraries when they start
-            signals.starting = False
-            took_ms = (time.monotonic_ns() - started_ns) // 1_000_000
-            facts = {"role": role, **ready(), "took_ms": took_ms}
-            if ready_file is not None:
-                _write_ready_file(ready_file, {**facts, "pid": os.getpid()})
-            CODE_MEMORY.used()
-            print("ready " + " ".join(f"{key}={value}" for key, value in facts.items()), flush=True)
-        except _StopDuringStartError:
-            clean = daemon.stop()
-            _log.info("stopped during start role=%s", role)
-            return _leave(0, clean)
-        except PinotError as problem:
-            clean = daemon.stop()
-            print(f"pinotpy {role}: cannot start: {problem}", file=sys.stderr, flush=True)
-            return _leave(1, clean)
-        except Exception as problem:
-            clean = daemon.stop()
-            _log.exception("start failed role=%s", role)
-            print(f"pinotpy {role}: cannot start: {type(problem).__name__}: {problem}", file=sys.stderr, flush=True)
-            return _leave(1, clean)
-        daemon.stop_asked.wait()
-        _log.info("stopping role=%s reason=%s", role, daemon.failure or "asked to")
-        clean = daemon.stop()
+        signals.starting = True
+        if signals.asked:
+            raise _StopDuringStartError
+        status, last_words = _live(daemon, signals, parts, ready, ready_file, started_ns)
+        signals.starting = False
+    except _StopDuringStartError:
+        status, last_words = 0, ""
+        _log.info("stopped during start role=%s", role)
+    daemon.stop_asked.set()
+    signals.watch.begin()
+    is_clean = daemon.stop()
+    with contextlib.suppress(OSError):
         if ready_file is not None:
             ready_file.unlink(missing_ok=True)
-        if daemon.failure is not None:
-            print(f"pinotpy {role}: {daemon.failure}", file=sys.stderr, flush=True)
-        return _leave(1 if daemon.failure is not None else 0, clean)
-    finally:
-        signals.undo()
+        if last_words:
+            print(f"pinotpy {role}: {last_words}", file=sys.stderr, flush=True)
+    _leave(status if is_clean else status or 1)
+
+
+def _live(
+    daemon: Daemon,
+    signals: _Signals,
+    parts: Callable[[Daemon], Sequence[Part]],
+    ready: Callable[[], Mapping[str, object]],
+    ready_file: Path | None,
+    started_ns: int,
+) -> tuple[int, str]:
+    """Start and run; returns the exit status and what to say at the end."""
+    try:
+        daemon._parts = list(parts(daemon))
+        daemon.start()
+        # Whatever was built at start lives as long as the process: the collector need not look at it again.
+        gc.collect()
+        gc.freeze()
+        tune_process()  # once more: parts import libraries when they start
+        signals.starting = False
+        took_ms = (time.monotonic_ns() - started_ns) // 1_000_000
+        facts = {"role": daemon.role, **ready(), "took_ms": took_ms}
+        if ready_file is not None:
+            _write_ready_file(ready_file, {**facts, "pid": os.getpid()})
+        CODE_MEMORY.used()
+        print("ready " + " ".join(f"{key}={value}" for key, value in facts.items()), flush=True)
+    except PinotError as problem:
+        return 1, f"cannot start: {problem}"
+    except Exception as problem:
+        _log.exception("start failed role=%s", daemon.role)
+        return 1, f"cannot start: {type(problem).__name__}: {problem}"
+    # Not one long wait: a signal that the system gave to another thread does not end it, and its handler runs between two looks.
+    while not signals.asked and not daemon.stop_asked.wait(_LOOK_S):
+        pass
+    _log.info("stopping role=%s reason=%s", daemon.role, daemon.failure or "asked to")
+    return (0, "") if daemon.failure is None else (1, daemon.failure)
 
 
 class _Signals:
     """Handlers of SIGTERM and SIGINT: the first asks to stop, the second leaves at once."""
 
     def __init__(self, daemon: Daemon) -> None:
-        self.starting = True
+        self.starting = False
         self.asked = False
         self._daemon = daemon
-        self._old = {number: signal.signal(number, self._handle) for number in (signal.SIGTERM, signal.SIGINT)}
+        self._old = {number: signal.signal(number, self._handle) for number in STOPS}
+        self.watch = StopWatch(daemon.role, lambda: self.asked or daemon.stop_asked.is_set(), lambda: daemon.stop_bound_s)
 
     def undo(self) -> None:
+        """For tests: a daemon keeps them to its end."""
+        self.watch.undo()
         for number, handler in self._old.items():
             signal.signal(number, handler)
 
@@ -172,19 +209,26 @@ class _Signals:
         if self.asked:
             os._exit(128 + number)
         self.asked = True
-        self._daemon.stop_asked.set()
-        if self.starting:
+        if self.starting and not self._daemon.is_stopping:
+            self._daemon.stop_asked.set()
             raise _StopDuringStartError
+        # The event is the main thread's to set: it may hold the event's own lock just now, and would wait here for itself.
 
 
-def _leave(status: int, clean: bool) -> int:
-    if clean:
-        return status
-    # A thread that hangs would keep the interpreter from ending: leave without it, after the last words are out.
-    sys.stdout.flush()
-    sys.stderr.flush()
-    logging.shutdown()
-    os._exit(status or 1)
+def _leave(status: int) -> NoReturn:
+    """End the process, after the last words are out. Not as Python does it: that waits for all threads of pools without a deadline
+    (a download, a file system that does not answer), and daemon threads that still run in compiled code may crash it."""
+    last = threading.Thread(target=_at_exit, name="at-exit", daemon=True)
+    last.start()
+    last.join(_AT_EXIT_S)
+    os._exit(status)
+
+
+def _at_exit() -> None:
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError, AttributeError):  # closed, or never there
+            stream.flush()
 
 
 def _write_ready_file(file: Path, facts: Mapping[str, object]) -> None:

@@ -28,6 +28,7 @@ _JARS = ("zookeeper-[0-9]*.jar", "zookeeper-jute-*.jar", "slf4j-api-*.jar", "met
 _JVM_FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xss512k", "-Xmx256m")
 _TICK_MS = 500
 _POLL_S = 0.02
+_ANSWER_MAX_BYTES = 4096
 # The JVM runs in the background with its input closed; `read` returns at the end of our pipe, that is when we close it or die.
 # When the JVM ends first, the reader is ended too, so that it cannot signal a pid that was given to another process since.
 _GUARD = """
@@ -60,8 +61,9 @@ class EmbeddedZooKeeper:
         self.port = port or free_port()
         self.address = f"127.0.0.1:{self.port}"
         self._log_file = data_dir / "zookeeper.log"
-        if _answers(self.port, timeout_s=0.2) is not None:
-            raise ClusterError(f"port {self.port} is in use by another process; choose another one for ZooKeeper", port=self.port)
+        self._data = data_dir / "data"
+        if _answer(self.port, b"ruok", timeout_s=0.2) is not None:
+            raise self._port_is_taken()
         data_dir.mkdir(parents=True, exist_ok=True)
         config_file = data_dir / "zoo.cfg"
         config_file.write_text(_configuration(data_dir, self.port))
@@ -89,6 +91,17 @@ class EmbeddedZooKeeper:
             _kill_group(self._process)
             self._process.wait(timeout_s)
 
+    def _serves(self) -> bool:
+        """Whether this process' ZooKeeper answers: of two that start at once on one port, the other one may."""
+        if _answer(self.port, b"ruok", timeout_s=0.5) != b"imok":
+            return False
+        lines = (_answer(self.port, b"conf", timeout_s=0.5) or b"").decode(errors="replace").splitlines()
+        folder = next((Path(line.removeprefix("dataDir=")) for line in lines if line.startswith("dataDir=")), None)
+        return folder is not None and folder.parent.resolve() == self._data.resolve()
+
+    def _port_is_taken(self) -> ClusterError:
+        return ClusterError(f"port {self.port} is in use by another process; choose another one for ZooKeeper", port=self.port)
+
     def __enter__(self) -> EmbeddedZooKeeper:
         return self
 
@@ -97,8 +110,10 @@ class EmbeddedZooKeeper:
 
     def _wait_until_ready(self, timeout_s: float) -> None:
         deadline = time.monotonic() + timeout_s
-        while _answers(self.port, timeout_s=0.5) != b"imok":
+        while not self._serves():
             if not self.is_running():
+                if _answer(self.port, b"ruok", timeout_s=0.5) is not None:
+                    raise self._port_is_taken()
                 tail = self._log_file.read_text(errors="replace")[-2000:]
                 raise ClusterError(f"ZooKeeper ended with status {self._process.returncode} before it served; its log '{self._log_file}' ends: {tail}")
             if time.monotonic() > deadline:
@@ -147,19 +162,22 @@ def _configuration(data_dir: Path, port: int) -> str:
         "maxSessionTimeout": 60_000,
         "maxClientCnxns": 0,
         "admin.enableServer": "false",  # its jetty is not among the jars
-        "4lw.commands.whitelist": "ruok,srvr,mntr",
+        "4lw.commands.whitelist": "ruok,conf,srvr,mntr",
         "autopurge.purgeInterval": 1,
         "autopurge.snapRetainCount": 3,
     }
     return "".join(f"{key}={value}\n" for key, value in lines.items())
 
 
-def _answers(port: int, timeout_s: float) -> bytes | None:
-    """What the port says to `ruok`: None when nobody listens."""
+def _answer(port: int, command: bytes, timeout_s: float) -> bytes | None:
+    """What the port says to one of ZooKeeper's four-letter words: None when nobody listens."""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=timeout_s) as connection:
-            connection.sendall(b"ruok")
-            return connection.recv(16)
+            connection.sendall(command)
+            content = b""
+            while len(content) < _ANSWER_MAX_BYTES and (piece := connection.recv(_ANSWER_MAX_BYTES)):
+                content += piece
+            return content
     except ConnectionRefusedError:
         return None
     except OSError:

@@ -15,6 +15,7 @@ from typing import Any, cast
 
 import orjson
 from starlette.types import Scope
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from pinotpy.service.known_heads import KnownHead
@@ -147,8 +148,20 @@ class GuardedHttpProtocol(HttpToolsProtocol):
             super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        if self.cycle is not None:
+        cycle = self.cycle
+        if cycle is None:
+            return
+        if isinstance(cycle, _WholeRequest) or cycle.body or cycle.response_complete or self.parser.should_upgrade():
+            held: Any = cycle.body
+            if isinstance(held, bytes):
+                cycle.body = bytearray(held)
             super().on_body(body)
+            return
+        # What comes first after the application has asked, of an upload everything: kept as it is, to be handed on without two copies.
+        cycle.body = cast(bytearray, body)
+        if len(body) > HIGH_WATER_LIMIT:
+            self.flow.pause_reading()
+        cycle.message_event.set()
 
     def on_message_complete(self) -> None:
         self._in_headers, self._in_body = True, False

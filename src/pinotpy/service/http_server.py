@@ -12,7 +12,7 @@ import ipaddress
 import logging
 import socket
 import threading
-from collections.abc import Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
@@ -32,6 +32,7 @@ CONNECTIONS_MAX = 4096
 THREADS = 8
 KEEP_ALIVE_S = 75
 BACKLOG = 1024
+CLOSE_TIMEOUT_S = 2.0
 # How often certificates are looked at and slow clients are swept.
 SWEEP_INTERVAL_S = 1.0
 
@@ -128,6 +129,7 @@ class HttpServer:
         self._signature = signature(tls) if tls else ()
         self._thread = threading.Thread(target=self._run, name=f"http-{app.role}", daemon=True)
         self._failure: BaseException | None = None
+        self._is_given_up = False
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
@@ -137,8 +139,14 @@ class HttpServer:
 
     def start(self) -> None:
         """Return when requests are answered. Raises StartError."""
-        self._thread.start()
-        if not self._server.is_up.wait(START_TIMEOUT_S) or self._failure is not None:
+        try:
+            self._thread.start()
+            is_up = self._server.is_up.wait(START_TIMEOUT_S)
+        except BaseException:
+            # A signal while starting: the socket is closed below the server, which nobody needs to hear of.
+            self._is_given_up = self._server.should_exit = True
+            raise
+        if not is_up or self._failure is not None:
             self._server.should_exit = True
             raise StartError(f"the HTTP server did not come up within {START_TIMEOUT_S:.0f} s: {self._failure or 'no reason known'}")
 
@@ -146,9 +154,13 @@ class HttpServer:
         """Run a coroutine on the server's loop, e.g. to open or close a channel there."""
         return asyncio.run_coroutine_threadsafe(work, self.loop)
 
+    def close_last(self, close: Callable[[], Coroutine[Any, Any, object]]) -> None:
+        """Run `close` on the loop at stop, after the last request: for channels that handlers use."""
+        self._server.close = close
+
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
         """Take no new request, let running ones end, then close. Raises TimeoutError if they do not."""
-        self._server.config.timeout_graceful_shutdown = max(1, int(timeout_s - 1))
+        self._server.config.timeout_graceful_shutdown = max(1, int(timeout_s - CLOSE_TIMEOUT_S))
         self._server.should_exit = True
         if self._thread.ident is not None:
             self._thread.join(timeout_s)
@@ -161,7 +173,8 @@ class HttpServer:
             self._server.run(sockets=[self._listener])
         except BaseException as problem:
             self._failure = problem
-            _log.exception("HTTP server ended")
+            if not self._is_given_up:
+                _log.exception("HTTP server ended")
         finally:
             self._server.is_up.set()
 
@@ -187,6 +200,7 @@ class _Server(uvicorn.Server):
         self._threads = threads
         self.is_up = threading.Event()
         self.loop: asyncio.AbstractEventLoop | None = None
+        self.close: Callable[[], Coroutine[Any, Any, object]] | None = None
         self._sweep = sweep
         self._next_sweep = 0.0
 
@@ -197,6 +211,14 @@ class _Server(uvicorn.Server):
         self.loop.set_default_executor(ThreadPoolExecutor(self._threads, thread_name_prefix="http-work"))
         await super().startup(sockets=sockets)
         self.is_up.set()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().shutdown(sockets)
+        if self.close is not None:
+            try:
+                await asyncio.wait_for(self.close(), CLOSE_TIMEOUT_S)
+            except Exception:
+                _log.exception("what handlers used was not closed")
 
     async def on_tick(self, counter: int) -> bool:
         assert self.loop is not None

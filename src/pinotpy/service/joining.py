@@ -1,18 +1,29 @@
-"""Connecting to the cluster: a session with ZooKeeper, and waiting for a cluster that is only just being created."""
+"""Connecting to the cluster and leaving it: a session with ZooKeeper, waiting for a cluster that is only just being created, and the
+word to all others that an instance goes."""
 
 from __future__ import annotations
 
+import logging
 import threading
 
 from pinotpy.clock import Clock
+from pinotpy.cluster.participant import Participant
 from pinotpy.cluster.paths import ClusterPaths
 from pinotpy.cluster.store import ClusterStore, SessionEvent, SessionState
 from pinotpy.cluster.zookeeper import ZooKeeperStore
 from pinotpy.config.settings import ProcessSettings
+from pinotpy.errors import ClusterError
 from pinotpy.service.errors import StartError
 from pinotpy.service.metrics import Metrics
 
 _POLL_S = 0.05
+# Brokers leave a server, and clients that look brokers up in ZooKeeper leave a broker, within about 80 ms of its shutdownInProgress;
+# queries that were sent before that still come.
+NOTICE_S = 0.25
+# Of the part that ends the session: its own limits, and the callbacks that are still to be delivered.
+ZOOKEEPER_STOP_S = 7.0
+
+_log = logging.getLogger(__name__)
 
 
 def connect(settings: ProcessSettings, metrics: Metrics) -> ZooKeeperStore:
@@ -45,3 +56,15 @@ def await_cluster(store: ClusterStore, paths: ClusterPaths, clock: Clock, timeou
         if clock.monotonic_ns() > deadline_ns:
             raise StartError(f"cluster '{paths.cluster}' does not exist in this ZooKeeper: start a controller with this cluster name first")
         clock.wait(never, _POLL_S)
+
+
+def give_notice(participant: Participant, clock: Clock) -> None:
+    """Announce that this instance leaves, and let the others turn elsewhere. Whom no word reaches learns it from the session's end."""
+    if not participant.is_live:
+        return
+    try:
+        participant.announce_shutdown()
+    except ClusterError as error:
+        _log.info("leaving was not announced instance=%s cause=%s", participant.instance, error)
+        return
+    clock.wait(threading.Event(), NOTICE_S)

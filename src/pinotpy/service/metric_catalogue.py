@@ -57,6 +57,7 @@ SERVER_METRICS: tuple[Metric, ...] = (
     Metric("deletedSegmentCount", _COUNTER, "segments", "segments dropped", _TABLE),
     Metric("segmentDownloadFailures", _COUNTER, "segments", "segments that could not be fetched", _TABLE),
     Metric("segmentLoadFailures", _COUNTER, "segments", "segments that could not be opened", _TABLE),
+    Metric("segmentsFoundDamaged", _COUNTER, "segments", "segments whose files were found damaged while they were served, and were fetched anew", _TABLE),
     Metric("refreshFailures", _COUNTER, "segments", "refreshes that failed", _TABLE),
     Metric("reloadFailures", _COUNTER, "segments", "reloads that failed; the segments are served as they were", _TABLE),
 )

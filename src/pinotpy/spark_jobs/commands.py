@@ -14,15 +14,12 @@ from typing import Final
 
 from pinotpy.clock import SystemClock
 from pinotpy.errors import PinotError
-from pinotpy.fs.file_systems import file_system_for
-from pinotpy.fs.uris import file_name
 from pinotpy.ingest.jobs.context import open_context
-from pinotpy.ingest.jobs.properties_spec import read_properties_spec
 from pinotpy.ingest.jobs.pushing import with_other_archives
 from pinotpy.ingest.jobs.report import JobReport
-from pinotpy.ingest.jobs.spec import IngestionJobSpec, read_job_spec
+from pinotpy.ingest.jobs.spec import IngestionJobSpec
+from pinotpy.ingest.jobs.spec_file import read_spec_file
 from pinotpy.ingest.jobs.templates import default_values, parse_values
-from pinotpy.ingest.jobs.yaml_text import TEXT_BYTES_MAX
 from pinotpy.spark_jobs.build import build_segments
 from pinotpy.spark_jobs.push import push_on_spark
 from pinotpy.spark_jobs.session import SparkSettings, attempts_of, spark_session
@@ -92,14 +89,10 @@ def run_step(step: Step, job: str, values: Sequence[str], settings: SparkSetting
 
 def read_spec(job: str, values: Sequence[str]) -> IngestionJobSpec:
     """A job spec or job properties, from a path or a URI; told apart by the ending of the name."""
-    with file_system_for(job).open(job) as stream:
-        text = stream.read(TEXT_BYTES_MAX + 1)
     given = default_values(SystemClock().now_ms())
     given |= os.environ  # secrets come by it: a command line can be read by others
     given |= parse_values(list(values))
-    if file_name(job).endswith(".properties"):
-        return read_properties_spec(text.decode("utf-8", "replace"), given)
-    return read_job_spec(text, given)
+    return read_spec_file(job, given)
 
 
 def summary(report: JobReport) -> str:

@@ -37,6 +37,12 @@ HASH_COLUMNS: Final = ("pinotpy_row_hash_1", "pinotpy_row_hash_2")
 _CELLS_PER_SEGMENT: Final = 16
 _CELL_MARK: Final = "#"
 FORMAT_OPTION: Final = "format"
+# Every field, and times to their last digit.
+_JSON_OPTIONS: Final = {
+    "ignoreNullFields": "false",
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
 
 
 def reads_by_spark(spec: IngestionJobSpec) -> bool:
@@ -77,9 +83,23 @@ def source_frame(spark: Any, spec: IngestionJobSpec, pipeline: RowPipeline) -> A
     if len(set(names)) < len(names):
         raise UserError(f"{source_name(spec)} has a column of the schema twice: {', '.join(sorted(names)[:20])}; give them different names (AS)")
     columns = [F.col(f"`{name}`") for name in names]
-    # Maps have no hash in Spark; their JSON has.
-    hashed = [F.to_json(column) if "map<" in kind else column for column, (_, kind) in zip(columns, frame.select(*columns).dtypes, strict=True)]
+    hashed = [part for column, (_, kind) in zip(columns, frame.select(*columns).dtypes, strict=True) for part in _hashed(column, kind)]
     return frame.select(*columns, F.xxhash64(*hashed).alias(HASH_COLUMNS[0]), F.xxhash64(F.lit("second"), *hashed).alias(HASH_COLUMNS[1]))
+
+
+def _hashed(column: Any, kind: str) -> list[Any]:
+    """What goes into the hashes of a column, so that rows which differ have different ones.
+
+    Spark's hash passes nulls over wherever they stand: (1, null) and (null, 1) have one. So have -0.0 and 0.0, texts that a collation
+    takes for equal, and lists of lists with the same entries; maps have no hash.
+    """
+    from pyspark.sql import functions as F
+
+    if kind.startswith(("array<", "map<", "struct<", "variant")):
+        return [F.to_json(column, _JSON_OPTIONS), column.isNull()]
+    value = column.cast("binary") if kind.startswith(("string", "char", "varchar")) else column
+    signed = [F.when(column == 0, column.cast("string"))] if kind in ("float", "double") else []
+    return [value, *signed, column.isNull()]
 
 
 def with_hash_columns(schema: Schema) -> Schema:

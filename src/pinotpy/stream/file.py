@@ -1,4 +1,4 @@
-"""A durable stream in files: the embedded default where no Kafka runs (D13).
+"""A durable stream in files: the embedded default where no Kafka runs.
 
 A topic is a directory with two files per partition:
 

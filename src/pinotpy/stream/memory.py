@@ -24,13 +24,6 @@ class MemoryStream:
     def num_partitions(self) -> int:
         return len(self._records)
 
-    def add_partitions(self, count: int) -> None:
-        """Grow the topic."""
-        with self._condition:
-            self._records += [[] for _ in range(count)]
-            self._earliest += [0] * count
-            self._end += [0] * count
-
     def append(self, partition: int, records: Sequence[tuple[bytes | None, bytes | None]]) -> int:
         self._check(partition)
         with self._condition:

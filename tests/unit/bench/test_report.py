@@ -11,7 +11,7 @@ import pytest
 
 from bench import report
 from bench.chart import chart
-from bench.measure import measure
+from bench.measure import measure, summed_up
 from bench.peers import Peer
 from bench.suites import Query, Suite
 
@@ -36,6 +36,9 @@ class _Clocked:
     def ask(self, suite: Suite, query: Query, parameters: dict[str, Any], *, trial: bool = False) -> tuple[float, list[list[Any]]]:
         return self._times_ms[query.name], [[query.sql.format(**parameters)]]
 
+    def pages_read(self) -> int:
+        return 0
+
     def close(self) -> None: ...
 
 
@@ -47,7 +50,7 @@ def _measured() -> dict[str, Any]:
         _Clocked("duckdb_enum", {"fast": 8.0, "slow": 10.0, "left": 1.0}),
         _Clocked("chdb", {"fast": 9.0, "slow": 40.0, "left": 1.0}),
     ]
-    return measure(suite, ours, peers, 3)
+    return summed_up(suite, [measure(suite, ours, peers, 3)])
 
 
 def test_ratios_are_of_medians_and_the_better_variant_counts() -> None:
@@ -59,6 +62,42 @@ def test_ratios_are_of_medians_and_the_better_variant_counts() -> None:
     assert result["geometric_mean"] == {"duckdb": round(math.sqrt(4.0 * 0.5), 3), "chdb": round(math.sqrt(9.0 * 2.0), 3)}
     assert result["over_5_ms_below_0.7"] == {"slow": 0.5}
     assert result["geometric_mean_pinot_elsewhere"] == 4.0
+
+
+def test_warmed_engines_answer_with_other_literals_before_each_timed_query() -> None:
+    suite = Suite("own", "requests", QUERIES[:1], {})
+    times: list[tuple[str, str]] = []
+
+    class Recording(_Clocked):
+        def ask_text(self, text: str, *, pql: bool = False, options: str = "") -> tuple[float, dict[str, Any]]:
+            times.append((self.engine, text))
+            return float(len(times)), {"resultTable": {"rows": [[text]]}}
+
+        def ask(self, suite: Suite, query: Query, parameters: dict[str, Any], *, trial: bool = False) -> tuple[float, list[list[Any]]]:
+            took_ms, answer = self.ask_text(query.sql.format(**parameters))
+            return took_ms, answer["resultTable"]["rows"]
+
+    peers: list[Any] = [Recording("chdb", {})]
+    found = measure(suite, Recording("pinotpy", {}), peers, 3, warmed=True)
+    engines = [engine for engine, _ in times]
+    assert len(times) == (2 + 3) * 2 * 2 and engines[::2] == engines[1::2]
+    assert all(untimed != timed for (_, untimed), (_, timed) in zip(times[::2], times[1::2], strict=True))
+    taken = {(engine, number + 1) for number, (engine, _) in enumerate(times) if number % 2 and number >= 8}
+    assert taken == {(engine, round(time)) for engine, each in found["fast"].items() for time in each}
+
+
+def test_a_peer_is_compared_with_what_we_took_in_its_own_run() -> None:
+    suite = Suite("own", "requests", QUERIES, {})
+    duckdb: list[Any] = [_Clocked("duckdb_enum", {"fast": 4.0, "slow": 30.0, "left": 1.0})]
+    chdb: list[Any] = [_Clocked("chdb", {"fast": 1.0, "slow": 40.0, "left": 1.0})]
+    runs = [
+        measure(suite, _Clocked("pinotpy", {"fast": 1.0, "slow": 20.0, "left": 9.0}), duckdb, 3),
+        measure(suite, _Clocked("pinotpy", {"fast": 2.0, "slow": 10.0, "left": 9.0}), chdb, 3),
+    ]
+    fast, slow, _ = summed_up(suite, runs)["queries"]
+    assert fast["ratio"] == {"duckdb": 4.0, "chdb": 0.5} and fast["best_peer"] == "chdb"
+    assert slow["ratio"] == {"duckdb": 1.5, "chdb": 4.0} and slow["best_peer"] == "duckdb" and slow["is_over_5_ms"]
+    assert fast["median_ms"] == {"pinotpy": 1.5, "duckdb_enum": 4.0, "chdb": 1.0} and len(fast["times_ms"]["pinotpy"]) == 6
 
 
 def _result() -> dict[str, Any]:
@@ -79,6 +118,13 @@ def test_the_page_has_means_losses_and_every_query() -> None:
     assert "| 10m | own | slow | 0.50× duckdb | not explained yet |" in text
     assert "| fast | 1.00 | 4.00 | 8.00 | 9.00 | 4.00× duckdb | 0.0 |" in text
     assert report.page(text, {"10m": _result()}) == text
+
+
+def test_the_page_says_what_warmed_engines_took() -> None:
+    result = {**_result(), "geometric_mean": None, "suites": {"selective_warmed": _result()["suites"]["own"]}}
+    text = report.page(report.PAGE.read_text(), {"50m-warmed": result})
+    assert "| … every engine asked once right before (`--warmed`) | ≥ 10× | 1.4× in the mean: fast 4.0×, slow 0.5×, left 0.1× |" in text
+    assert text.count("| fast | 1.00 | 4.00 | 8.00 | 9.00 | 4.00× duckdb | 0.0 |") == 1
 
 
 def test_the_page_says_what_frames_and_dialects_cost() -> None:

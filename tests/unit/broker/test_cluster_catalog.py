@@ -105,3 +105,24 @@ def test_a_table_whose_lineage_cannot_be_read_is_not_answered() -> None:
     cluster = Cluster(replace(view(), lineages={TABLE: SegmentLineage(TABLE, unreadable="no JSON")}))
     with pytest.raises(LineageUnreadableError, match="rows could count twice: no JSON"):
         cluster.catalog.resolve("Games", Dialect.PQL)
+
+
+@pytest.mark.parametrize(
+    ("configs", "expected_ms"),
+    [
+        ({}, None),
+        ({TABLE: {"query": {"timeoutMs": 700}}}, 700),
+        ({TABLE: {"query": {"timeoutMs": "700"}}}, 700),
+        ({TABLE: {"query": {"timeoutMs": 700}}, "Games_REALTIME": {"query": {"timeoutMs": 300}}}, 300),
+        ({TABLE: {"query": {}}, "Games_REALTIME": {"query": {"timeoutMs": 300}}}, 300),
+        ({TABLE: {"query": {"timeoutMs": "soon"}}}, None),
+        ({TABLE: {"query": "no object"}}, None),
+    ],
+)
+def test_the_time_of_queries_on_a_table_is_the_lesser_of_its_halves(configs: dict[str, Any], expected_ms: int | None) -> None:
+    plain = view()
+    hybrid = {**plain.ideal_states, **{name: IdealState(name, {}, {"HELIX_ENABLED": "true"}) for name in configs if name != TABLE}}
+    cluster = Cluster(replace(plain, ideal_states=hybrid, table_configs={TABLE: {}} | configs))
+    assert cluster.catalog.resolve("Games", Dialect.PQL).timeout_ms == expected_ms
+    of_half = configs.get(TABLE, {}).get("query", {})
+    assert cluster.catalog.resolve(TABLE, Dialect.PQL).timeout_ms == (700 if "700" in str(of_half) else None)

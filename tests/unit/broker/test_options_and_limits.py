@@ -25,6 +25,7 @@ from pinotpy.errors import QueryExecutionError
 from pinotpy.pql.ast import Dialect, Identifier
 from pinotpy.query.context import ColumnRef, OutputColumn, QueryContext, QueryKind
 from pinotpy.query.context_codec import encode_context
+from pinotpy.query.partial import PartialResult
 from pinotpy.rpc.wire import RequestKind, ServerRequest, encode_request
 
 SCHEMA = Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": [{"name": "word", "dataType": "STRING"}, {"name": "n", "dataType": "INT"}]})
@@ -281,3 +282,40 @@ def test_a_query_ends_at_its_deadline(large: InProcessCluster, text: str) -> Non
     assert [fault["errorCode"] for fault in answer["exceptions"]] == [250], answer["exceptions"]
     assert "timeoutMs" in answer["exceptions"][0]["message"] and "resultTable" not in answer
     assert took_ms < 2000
+
+
+@pytest.mark.parametrize(
+    ("of_broker_ms", "of_table_ms", "option_ms", "expected_ms"),
+    [
+        (5_000, None, None, 5_000),
+        (5_000, 1_000, None, 1_000),
+        (5_000, 20_000, None, 20_000),  # a table may have longer ones than others
+        (5_000, 1_000, 3_000, 3_000),
+        (5_000, 1_000, 100, 100),
+        (5_000, 1_000, 60_000, 5_000),  # a client never raises what the operator gave
+        (5_000, 20_000, 15_000, 15_000),
+        (5_000, 20_000, 60_000, 20_000),
+        (5_000, None, 60_000, 5_000),
+    ],
+)
+def test_a_query_has_its_own_time_or_its_tables_or_the_brokers(
+    cluster: InProcessCluster, of_broker_ms: int, of_table_ms: int | None, option_ms: int | None, expected_ms: int
+) -> None:
+    seen: list[int] = []
+
+    async def send(server: str, request: ServerRequest, timeout_s: float) -> PartialResult:
+        seen.append(request.timeout_ms)
+        return await cluster._send(server, request, timeout_s)
+
+    target, broker = cluster.catalog.targets["t"], cluster.broker
+    plain, limits = broker.send, broker.limits
+    cluster.catalog.targets["t"] = dataclasses.replace(target, timeout_ms=of_table_ms)
+    broker.send, broker.limits = send, dataclasses.replace(limits, timeout_ms=of_broker_ms)
+    try:
+        for _ in range(3):  # also of a plan that is kept
+            answer = cluster.sql(f"SELECT COUNT(*) FROM t{'' if option_ms is None else f' OPTION(timeoutMs={option_ms})'}")
+            assert answer["exceptions"] == []
+    finally:
+        broker.send, broker.limits = plain, limits
+        cluster.catalog.targets["t"] = target
+    assert len(seen) == 3 * len(cluster.registries) and all(expected_ms - 1_000 < each <= expected_ms for each in seen) and min(seen) > 0

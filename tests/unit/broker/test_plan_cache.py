@@ -33,7 +33,7 @@ def test_a_schema_that_was_replaced_makes_the_compiled_part_void() -> None:
     statement = parse_pql(TEXT)
     plan = Plan(statement, QueryOptions())
     assert plan.compiled_for(first) is None
-    plan.context, plan.schema = compile_query(statement, first, QueryOptions(), null_handling=False), first
+    plan.compiled(first, compile_query(statement, first, QueryOptions(), null_handling=False))
     assert plan.compiled_for(first) is plan.context
     assert plan.compiled_for(second) is None, "equal, but another object: the view changed"
 

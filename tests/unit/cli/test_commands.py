@@ -16,6 +16,7 @@ import pytest
 import typer
 
 from pinotpy.cli import main as cli
+from pinotpy.cli import options
 from pinotpy.service.ports import free_port
 
 cli._register()
@@ -257,3 +258,14 @@ def test_segment_lineage_shows_entries_and_ends_or_reverts_one(pinotpy: Any, dae
         "/segments/t/revertReplaceSegments?type=OFFLINE&segmentLineageEntryId=e1&forceRevert=true",
     ]
     assert pinotpy(*call, "--end-entry", "e2", "--revert-entry", "e1").status != 0
+
+
+def test_a_change_tells_the_keys_that_nothing_reads(capsys: pytest.CaptureFixture[str]) -> None:
+    answer = {"status": "Table t_OFFLINE successfully added", "unrecognizedProperties": {"/tableIndexConfig/invertedIndexColumn/0": "city"}}
+    options.print_status(answer, False)
+    assert capsys.readouterr() == ("Table t_OFFLINE successfully added\n", "note: keys that nothing reads: /tableIndexConfig/invertedIndexColumn/0\n")
+    options.print_status({"status": "done", "unrecognizedProperties": {}, "propertiesWithoutEffect": {"/quota/maxQueriesPerSecond": "5"}}, False)
+    assert capsys.readouterr() == ("done\n", "note: keys that have no effect yet: /quota/maxQueriesPerSecond\n")
+    options.print_status(answer, True)
+    shown = capsys.readouterr()
+    assert json.loads(shown.out) == answer and not shown.err

@@ -1,6 +1,6 @@
 """Proves with toy daemons: the ready line is read with its keys; a daemon that is late, crashes or refuses to start is told with the
-end of its log; a chatty one never blocks; and stopping asks once by SIGTERM, kills what does not listen, and reports statuses.
-None outlives its parent."""
+end of its log; a chatty one never blocks; and stopping asks once by SIGTERM, has what does not listen write where it hangs and end,
+kills what does not even that, and reports statuses. None outlives its parent."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from pinotpy.errors import RemoteError
 from pinotpy.service.ports import free_port, is_free
 
 TOY = """
-import os, signal, sys, time
+import faulthandler, os, signal, sys, time
+faulthandler.enable()
 kind, stopped = sys.argv[1], []
 signal.signal(signal.SIGTERM, lambda *_: stopped.append(1))
 print("log of", kind, file=sys.stderr, flush=True)
@@ -37,9 +38,11 @@ if kind != "late":
 if kind == "chatty":
     for _ in range(20000): print("y" * 100)
     print("done talking", file=sys.stderr, flush=True)
-if kind == "deaf":
+if kind in ("deaf", "dead"):
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-while not stopped or kind == "deaf":
+if kind == "dead":
+    signal.signal(signal.SIGABRT, signal.SIG_IGN)
+while not stopped or kind in ("deaf", "dead"):
     time.sleep(0.01)
 print("terms", len(stopped), file=sys.stderr, flush=True)
 raise SystemExit(3 if kind == "fails-at-end" else 0)
@@ -109,12 +112,15 @@ def test_a_chatty_daemon_never_blocks_on_its_pipe(cluster: LocalCluster) -> None
     assert cluster.stop("a") == 0
 
 
-def test_stopping_asks_once_kills_the_deaf_and_reports_statuses(cluster: LocalCluster) -> None:
-    for name, kind in (("zookeeper", "plain"), ("good", "plain"), ("bad", "fails-at-end"), ("deaf", "deaf")):
+def test_stopping_asks_once_ends_the_deaf_and_reports_statuses(cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local_cluster, "ABORT_TIMEOUT_S", 1.0)
+    for name, kind in (("zookeeper", "plain"), ("good", "plain"), ("bad", "fails-at-end"), ("deaf", "deaf"), ("dead", "dead")):
         cluster.start(name, kind)
-    assert cluster.stop("deaf", timeout_s=0.3) == -signal.SIGKILL
+    assert cluster.stop("deaf", timeout_s=0.3) == -signal.SIGABRT
+    assert "Fatal Python error: Aborted" in cluster.daemons["deaf"].log_tail() and "toy.py" in cluster.daemons["deaf"].log_tail()
+    assert cluster.stop("dead", timeout_s=0.3) == -signal.SIGKILL
     cluster.daemons["good"].ask_to_stop()
-    assert cluster.stop_all() == {"zookeeper": 0, "good": 0, "bad": 3, "deaf": -signal.SIGKILL}
+    assert cluster.stop_all() == {"zookeeper": 0, "good": 0, "bad": 3, "deaf": -signal.SIGABRT, "dead": -signal.SIGKILL}
     assert "terms 1" in cluster.daemons["good"].log_tail(1)
 
 

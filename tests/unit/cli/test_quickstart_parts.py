@@ -1,5 +1,6 @@
 """Proves of the quickstart's parts what needs no cluster: ports are fixed numbers, the kernels count as compiled only once they were,
-the command that it prints can be typed again, and every sample query compiles against the flights' schema."""
+the command that it prints can be typed again, every sample query compiles against the flights' schema, and however it is interrupted,
+it stops its daemons and leaves nothing."""
 
 from __future__ import annotations
 
@@ -7,15 +8,21 @@ import io
 import signal
 import socket
 import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 import typer
 from rich.console import Console
 
-from pinotpy.cli import compiled_kernels, quickstart
+from pinotpy.cli import compiled_kernels, flights_loading, quickstart
 from pinotpy.cli.commands import quickstart as command
 from pinotpy.cli.sample_queries import FIRST_FULL_QUERY, SAMPLES
+from pinotpy.client.controller import ControllerClient
 from pinotpy.ingest.flights import flights_schema
 from pinotpy.pql.parser import parse_pql, parse_sql
 from pinotpy.query.compile import compile_query
@@ -88,30 +95,110 @@ def test_every_sample_query_means_something(text: str, dialect: str) -> None:
     assert compile_query(statement, flights_schema(), QueryOptions(), null_handling=True).table == "flights"
 
 
-def test_an_interrupt_that_a_library_wraps_is_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+class Faked:
+    """Instead of a quickstart: `ending` is what its run comes to."""
+
+    is_complete = False
+
+    def __init__(self, output: io.StringIO, ending: Callable[[], None]) -> None:
+        self.console = Console(file=output)
+        self.run = ending
+
+    def __call__(self, *_: object, **__: object) -> Faked:
+        return self
+
+    def stop(self) -> bool:
+        return True
+
+    def say(self, text: str) -> None:
+        self.console.print(text)
+
+
+@pytest.fixture
+def handlers() -> Iterator[None]:
+    """The signals' handlers, as they were before. A hang-up ends this process, also where the tests run under nohup."""
+    kept = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    for number, handler in kept.items():
+        signal.signal(number, handler)
+
+
+def wrapped(number: signal.Signals) -> Callable[[], None]:
+    def run() -> None:
+        try:
+            signal.raise_signal(number)
+        except Exception as error:
+            raise RuntimeError("a class could not be built") from error
+
+    return run
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_an_interrupt_that_a_library_wraps_is_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, number: signal.Signals, handlers: None) -> None:
     output = io.StringIO()
-
-    class Interrupted:
-        console = Console(file=output)
-        is_complete = False
-
-        def __init__(self, *_: object) -> None: ...
-
-        def run(self) -> None:
-            try:
-                signal.raise_signal(signal.SIGINT)
-            except Exception as error:
-                raise RuntimeError("a class could not be built") from error
-
-        def stop(self) -> bool:
-            return True
-
-    monkeypatch.setattr(quickstart, "Quickstart", Interrupted)
-    kept = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        with pytest.raises(typer.Exit) as ended:
-            command.run(directory=tmp_path)
-    finally:
-        for number, handler in kept.items():
-            signal.signal(number, handler)
+    monkeypatch.setattr(quickstart, "Quickstart", Faked(output, wrapped(number)))
+    with pytest.raises(typer.Exit) as ended:
+        command.run(directory=tmp_path)
     assert ended.value.exit_code == 130 and output.getvalue() == "interrupted\n"
+
+
+def test_a_reader_that_is_gone_ends_it_and_leaves_no_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, handlers: None) -> None:
+    output = io.StringIO()
+    monkeypatch.setattr(quickstart, "Quickstart", Faked(output, lambda: sys.exit(1)))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with pytest.raises(typer.Exit) as ended:
+        command.run()
+    assert ended.value.exit_code == 1 and not list(tmp_path.iterdir())
+
+
+def test_a_quickstart_that_is_meant_to_survive_its_terminal_does(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, handlers: None) -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    output = io.StringIO()
+    monkeypatch.setattr(quickstart, "Quickstart", Faked(output, lambda: signal.raise_signal(signal.SIGHUP)))
+    with pytest.raises(typer.Exit) as ended:
+        command.run(directory=tmp_path, stop=True)
+    assert ended.value.exit_code == 0
+
+
+def test_a_daemon_that_the_signal_ended_before_its_handler_was_there_stopped_cleanly(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    run = quickstart.Quickstart(tmp_path, quickstart.Ports(0, 0, 0))
+    for status, is_clean in ((0, True), (-signal.SIGTERM, True), (1, False), (-signal.SIGKILL, False)):
+        monkeypatch.setattr(run.cluster, "stop_all", lambda status=status: {"broker": status})
+        assert run.stop() is is_clean
+
+
+def test_nobody_is_told_when_the_terminal_is_gone(tmp_path: Path) -> None:
+    run = quickstart.Quickstart(tmp_path, quickstart.Ports(0, 0, 0))
+
+    class Gone(io.StringIO):
+        def write(self, text: str) -> int:
+            raise OSError(5, "Input/output error")
+
+    run.console = Console(file=Gone())
+    assert run.stop()
+
+
+def test_an_interrupt_does_not_wait_for_uploads(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    uploading, go_on = threading.Event(), threading.Event()
+
+    class Slow:
+        def upload_segment(self, archive: Path, table: str) -> None:
+            uploading.set()
+            go_on.wait(30)
+
+    def months() -> Iterator[tuple[int, list[object]]]:
+        yield 1, []
+        assert uploading.wait(10)
+        raise InterruptedError
+
+    monkeypatch.setattr("pinotpy.ingest.flights.flights_by_month", months)
+    monkeypatch.setattr("pinotpy.segment.builder.build_segment", lambda *_, **__: None)
+    monkeypatch.setattr("pinotpy.segment.archive.pack_segment", lambda *_: None)
+    began = time.monotonic()
+    try:
+        with pytest.raises(InterruptedError):
+            flights_loading.build_and_upload_flights(cast(ControllerClient, Slow()), tmp_path, Console(file=io.StringIO()))
+        assert time.monotonic() - began < 15
+    finally:
+        go_on.set()

@@ -59,6 +59,13 @@ def test_keys_that_nothing_reads_are_pointed_out_and_do_no_harm(tmp_path: Path, 
     assert pinotpy("validate-config", "--table-config-file", config, "--json").document["unrecognizedProperties"] == {config: ["/isDimTabel"]}
 
 
+def test_keys_that_have_no_effect_yet_are_pointed_out(tmp_path: Path, pinotpy: Any) -> None:
+    config = write(tmp_path / "t.json", {**CONFIG, "quota": {"maxQueriesPerSecond": "5"}})
+    ended = pinotpy("validate-config", "--table-config-file", config)
+    assert ended.status == 0 and ended.out == "valid\n" and "/quota/maxQueriesPerSecond" in ended.err
+    assert pinotpy("validate-config", "--table-config-file", config, "--json").document["propertiesWithoutEffect"] == {config: ["/quota/maxQueriesPerSecond"]}
+
+
 def test_nothing_to_check_and_files_that_are_not_there(tmp_path: Path, pinotpy: Any) -> None:
     assert pinotpy("validate-config").status == 1
     missing = pinotpy("validate-config", "--schema-file", tmp_path / "none.json")

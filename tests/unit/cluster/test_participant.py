@@ -126,6 +126,20 @@ def test_a_transition_is_run_shown_and_its_message_deleted(fixture: Fixture) -> 
     assert fixture.messages() == []
 
 
+def test_what_breaks_while_it_is_served_is_shown_in_error_and_can_be_reset(fixture: Fixture) -> None:
+    fixture.send("s0", OFFLINE, ONLINE)
+    fixture.settle()
+    fixture.participant.fail("t_OFFLINE", "s0", "its files are damaged")
+    fixture.participant.fail("t_OFFLINE", "elsewhere", "not here")
+    fixture.settle()
+    assert fixture.states() == {"s0": ERROR} == fixture.participant.states("t_OFFLINE")
+    current = fixture.current_state()
+    assert current is not None and (current.partitions["s0"].info, current.partitions["s0"].previous) == ("its files are damaged", ONLINE)
+    fixture.send("s0", ERROR, OFFLINE)
+    fixture.settle()
+    assert fixture.states() == {"s0": OFFLINE}
+
+
 def test_duplicates_late_ones_and_nonsense_do_nothing(fixture: Fixture) -> None:
     fixture.send("s0", OFFLINE, ONLINE)
     fixture.send("s0", OFFLINE, ONLINE)

@@ -14,12 +14,14 @@ from pinotpy.cluster.memory import Fault, MemoryStore, MemoryTree
 from pinotpy.cluster.paths import BROKER_RESOURCE, ClusterPaths
 from pinotpy.cluster.property_store import PropertyStore, table_config_record
 from pinotpy.cluster.records import ZNRecord
+from pinotpy.cluster.segment_deletions import SegmentDeletions
 from pinotpy.cluster.segment_metadata import SegmentZkMetadata
 from pinotpy.cluster.store import Check
 from pinotpy.cluster.table_changes import (
     AddSegments,
     AssignSegments,
     CreateTable,
+    Deletion,
     DropTable,
     RemoveSegments,
     ReplaceConfig,
@@ -132,6 +134,22 @@ def test_a_dropped_table_leaves_nothing(store: MemoryStore, run: Callable[[Table
         run(added("s0"))
 
 
+@pytest.mark.parametrize("change", [DropTable(Deletion("d", 5)), RemoveSegments(tuple(f"s{i}" for i in range(-9, 450)), deletion=Deletion("d", 5))])
+def test_what_goes_is_recorded_with_its_removal(store: MemoryStore, run: Callable[[TableChange], None], table: None, change: TableChange) -> None:
+    names = {f"s{i}" for i in range(450)}
+    run(added(*sorted(names)))
+    run(change)
+    deletions = SegmentDeletions(store, PATHS)
+    found = deletions.of(Deletion("d", 5))
+    assert len(found) == 3 and deletions.of(Deletion("other", 5)) == []
+    assert {name for each in found for name in each.segments} == names
+    assert {(each.table, each.deletion) for each in found} == {(TABLE, Deletion("d", 5))}
+    for each in found:
+        deletions.forget(each)
+        deletions.forget(each)
+    assert deletions.all() == []
+
+
 def test_a_table_whose_view_is_still_there_is_not_created_again(store: MemoryStore, run: Callable[[TableChange], None], table: None) -> None:
     store.create(PATHS.external_view(TABLE), ZNRecord(TABLE).to_bytes())
     run(DropTable())
@@ -143,7 +161,7 @@ def test_lost_replies_never_apply_a_change_twice_nor_lose_it() -> None:
     changes: list[TableChange] = [
         CreateTable(table_config_record(TABLE, CONFIG), new_table_ideal_state(TABLE, 2), ("Broker_x_1",)),
         added("s0", "s1", "s2"),
-        RemoveSegments(("s1",)),
+        RemoveSegments(("s1",), deletion=Deletion("d", 1, 2)),
         ReplaceSegment(segment("s0", crc=9), version=0),
         AssignSegments({"s2": {"Server_c_1": "ONLINE"}}),
         ReplaceConfig(table_config_record(TABLE, {**CONFIG, "isDimTable": True}), version=0),

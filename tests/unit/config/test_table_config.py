@@ -141,9 +141,10 @@ def test_a_column_picks_its_id_encoding_by_field_config() -> None:
         {"name": "b", "indexTypes": ["inverted"], "indexType": "TEXT", "indexes": {"json": {}}},
     ]
     read = TableConfig.from_json(config(fieldConfigList=fields))
-    assert read.field_configs_by_name["a"].dict_id_encoding is DictIdEncoding.FIXED_BIT
-    assert read.field_configs_by_name["b"].dict_id_encoding is DictIdEncoding.AUTO
-    assert read.field_configs_by_name["b"].all_index_types == {"INVERTED", "TEXT", "JSON"}
+    a, b = read.field_configs
+    assert a.dict_id_encoding is DictIdEncoding.FIXED_BIT
+    assert b.dict_id_encoding is DictIdEncoding.AUTO
+    assert b.all_index_types == {"INVERTED", "TEXT", "JSON"}
 
 
 @pytest.mark.parametrize(("text", "millis"), [("7d", 604_800_000), ("1d12h", 129_600_000), ("30m", 1_800_000), ("5S", 5_000)])
@@ -213,6 +214,12 @@ WRONG: list[tuple[Any, list[str]]] = [
         config({"starTreeIndexConfigs": [TREE | {"skipStarNodeCreationForDimensions": ["z"]}]}),
         [f"{INDEX}.starTreeIndexConfigs[0].skipStarNodeCreationForDimensions[0]"],
     ),
+    (config({"bloomFilterConfigs": {"a": {"fpp": 1}}}), [f"{INDEX}.bloomFilterConfigs.a.fpp"]),
+    (config({"starTreeIndexConfigs": [TREE | {"maxLeafRecords": 2**31}]}), [f"{INDEX}.starTreeIndexConfigs[0].maxLeafRecords"]),
+    (
+        config({"starTreeIndexConfigs": [TREE | {"skipStarNodeCreationForDimensions": ["a", "a"]}]}),
+        [f"{INDEX}.starTreeIndexConfigs[0].skipStarNodeCreationForDimensions[1]"],
+    ),
     (
         config(routing={"instanceSelectorType": "magic", "segmentPrunerTypes": ["time", "magic"]}),
         ["$.routing.segmentPrunerTypes[1]", "$.routing.instanceSelectorType"],
@@ -226,6 +233,7 @@ WRONG: list[tuple[Any, list[str]]] = [
     (config(fieldConfigList=[{"name": "a", "indexType": "MAGIC"}]), ["$.fieldConfigList[0].indexType"]),
     (config(fieldConfigList=[{"name": "a"}, {"name": "a"}]), ["$.fieldConfigList[1].name"]),
     (config(fieldConfigList=[{"name": "a", "properties": {"dictIdEncoding": "x"}}]), ["$.fieldConfigList[0].properties.dictIdEncoding"]),
+    (config({"noDictionaryConfig": {"a": "LZ4"}}, fieldConfigList=[{"name": "a", "encodingType": "DICTIONARY"}]), ["$.fieldConfigList[0].encodingType"]),
     (config(fieldConfigList=[{"encodingType": "RAW"}]), ["$.fieldConfigList[0].name"]),
     (config(tierConfigs=[{"name": "x", "segmentSelectorType": "time", "storageType": "pinot_server"}]), ["$.tierConfigs[0].segmentAge"]),
     (config(tierConfigs=[{"name": "x", "segmentSelectorType": "time", "segmentAge": "old", "storageType": "pinot_server"}]), ["$.tierConfigs[0].segmentAge"]),
@@ -274,9 +282,55 @@ def test_cross_checks_run_although_a_required_section_is_missing() -> None:
     assert set(faults(document)) == {"$.tenants", f"{INDEX}.invertedIndexColumns[0]"}
 
 
+def test_null_in_the_index_section_is_absent_as_in_the_reference() -> None:
+    read = TableConfig.from_json(config({"invertedIndexColumns": None, "sortedColumn": None, "nullHandlingEnabled": None, "starTreeIndexConfigs": None}))
+    assert read.indexing == TableConfig.from_json(config()).indexing
+
+
 def test_unknown_keys_are_kept_as_json_pointers() -> None:
     read = TableConfig.from_json(config(segments={"schemaName": "t", "bar": 2}, foo=1, fieldConfigList=[{"name": "a", "x": [1]}]))
     assert read.unrecognized == {"/segmentsConfig/schemaName": "t", "/segmentsConfig/bar": 2, "/foo": 1, "/fieldConfigList/0/x/0": 1}
+
+
+def test_indexes_that_nobody_builds_are_told_like_unknown_keys() -> None:
+    fields = [
+        {"name": "a", "indexType": "FST", "indexTypes": ["INVERTED", "H3"]},
+        {
+            "name": "b",
+            "indexes": {"Inverted": {}, "bloom": {"fpp": 0.1}, "invertd": {}, "forward": {"compressionCodec": "LZ4"}, "vector": {"disabled": "true"}},
+        },
+        {"name": "c", "indexes": {"dictionary": {"disabled": True}}},
+    ]
+    assert TableConfig.from_json(config(fieldConfigList=fields)).unrecognized == {
+        "/fieldConfigList/0/indexType": "FST",
+        "/fieldConfigList/0/indexTypes/1": "H3",
+        "/fieldConfigList/1/indexes/invertd": {},
+        "/fieldConfigList/1/indexes/forward/compressionCodec": "LZ4",
+        "/fieldConfigList/2/indexes/dictionary/disabled": True,
+    }
+
+
+def test_keys_that_wait_for_what_they_ask_are_told_where_they_ask_for_more_than_holds() -> None:
+    tier = {"name": "cold", "segmentSelectorType": "time", "segmentAge": "30d", "storageType": "pinot_server", "serverTag": "old_OFFLINE"}
+    read = TableConfig.from_json(
+        config(
+            {"aggregateMetrics": False},
+            routing={"instanceSelectorType": "replicaGroup", "segmentPrunerTypes": ["partition"]},
+            query={"timeoutMs": 500, "useApproximateFunction": True},
+            tierConfigs=[tier],
+            isDimTable=False,
+            quota={"storage": "1G", "maxQueriesPerSecond": "300"},
+            fieldConfigList=[{"name": "a", "tierOverwrites": {"cold": {"encodingType": "RAW"}}}],
+        )
+    )
+    assert read.without_effect == {
+        "/routing/instanceSelectorType": "replicaGroup",
+        "/query/useApproximateFunction": True,
+        "/quota/maxQueriesPerSecond": "300",
+        "/fieldConfigList/0/tierOverwrites/cold/encodingType": "RAW",
+        **{f"/tierConfigs/0/{key}": value for key, value in tier.items()},
+    }
+    assert read.unrecognized == {} and TableConfig.from_json(config()).without_effect == {}
 
 
 SCHEMA = Schema.from_json(
@@ -286,6 +340,7 @@ SCHEMA = Schema.from_json(
             {"name": "a", "dataType": "INT"},
             {"name": "s", "dataType": "STRING"},
             {"name": "mv", "dataType": "INT", "singleValueField": False},
+            {"name": "ms", "dataType": "STRING", "singleValueField": False},
         ],
         "metricFieldSpecs": [{"name": "m", "dataType": "LONG"}],
         "dateTimeFieldSpecs": [
@@ -312,6 +367,30 @@ SCHEMA = Schema.from_json(
                 f"{INDEX}.starTreeIndexConfigs[0].functionColumnPairs[0]",
                 f"{INDEX}.starTreeIndexConfigs[0].dimensionsSplitOrder[1]",
             ],
+        ),
+        (config({"jsonIndexColumns": ["ms"]}), [f"{INDEX}.jsonIndexColumns[0]"]),
+        (config({"jsonIndexConfigs": {"a": {}}}), [f"{INDEX}.jsonIndexConfigs.a"]),
+        (config(fieldConfigList=[{"name": "a", "indexes": {"json": {}}}]), ["$.fieldConfigList[0]"]),
+        (config({"rangeIndexColumns": ["s"], "noDictionaryColumns": ["s"]}), [f"{INDEX}.rangeIndexColumns[0]"]),
+        (config({"rangeIndexColumns": ["s"], "noDictionaryConfig": {"s": "LZ4"}}), [f"{INDEX}.rangeIndexColumns[0]"]),
+        (config(fieldConfigList=[{"name": "s", "indexTypes": ["RANGE"], "encodingType": "RAW"}]), ["$.fieldConfigList[0]"]),
+        (
+            config({"starTreeIndexConfigs": [TREE | {"functionColumnPairs": ["SUM__s", "MAX__mv", "SUM__*", "COUNT__s", "DISTINCTCOUNTHLL__s", "AVG__m"]}]}),
+            [f"{INDEX}.starTreeIndexConfigs[0].functionColumnPairs[{i}]" for i in range(3)],
+        ),
+        (
+            config(
+                {
+                    "starTreeIndexConfigs": [
+                        TREE
+                        | {
+                            "functionColumnPairs": [],
+                            "aggregationConfigs": [{"columnName": "nope", "aggregationFunction": "SUM"}, {"columnName": "s", "aggregationFunction": "MIN"}],
+                        }
+                    ]
+                }
+            ),
+            [f"{INDEX}.starTreeIndexConfigs[0].aggregationConfigs[0].columnName", f"{INDEX}.starTreeIndexConfigs[0].aggregationConfigs[1]"],
         ),
         (config(segments={"timeColumnName": "nope"}), [f"{SEGMENTS}.timeColumnName"]),
         (config(segments={"timeColumnName": "a"}), [f"{SEGMENTS}.timeColumnName"]),

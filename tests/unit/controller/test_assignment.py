@@ -4,13 +4,24 @@ from placements that a live Pinot 1.5.1 recorded."""
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Mapping
 
 import pytest
 
-from pinotpy.controller.assignment.balanced import assign_all_balanced, assign_balanced, count_segments
+from pinotpy.controller.assignment.balanced import assign_balanced, count_segments
 from pinotpy.controller.assignment.candidates import check_enough, java_hash, rotated_candidates
 from pinotpy.controller.assignment.replica_group import assign_mirrored, deal_groups
 from pinotpy.errors import UserError
+
+
+def place_all(segments: Iterable[str], candidates: tuple[str, ...], counts: Mapping[str, int], replication: int) -> dict[str, tuple[str, ...]]:
+    """New segments one after the other, each seeing those before it."""
+    running = Counter(dict(counts))
+    placed: dict[str, tuple[str, ...]] = {}
+    for segment in segments:
+        placed[segment] = assign_balanced(candidates, running, replication)
+        running.update(placed[segment])
+    return placed
 
 
 @pytest.mark.parametrize(
@@ -28,7 +39,7 @@ def test_tables_begin_at_the_server_where_a_live_pinot_began() -> None:
     servers = ["Server_HOST_28098", "Server_HOST_28198"]
     assert rotated_candidates(servers, "baseballStats_OFFLINE") == ("Server_HOST_28198", "Server_HOST_28098")
     parts = rotated_candidates(servers, "parts_OFFLINE")
-    placed = assign_all_balanced(["parts_18000_18004_0", "parts_18010_18014_1"], parts, {}, 1)
+    placed = place_all(["parts_18000_18004_0", "parts_18010_18014_1"], parts, {}, 1)
     assert placed == {"parts_18000_18004_0": ("Server_HOST_28098",), "parts_18010_18014_1": ("Server_HOST_28198",)}
 
 
@@ -48,7 +59,7 @@ def test_the_least_loaded_servers_are_chosen_and_ties_go_to_the_earlier_one() ->
 def test_many_segments_spread_evenly_over_uneven_beginnings() -> None:
     candidates = tuple(f"s{index}" for index in range(5))
     start = {"s0": 12, "s3": 3}
-    placed = assign_all_balanced([f"seg{index}" for index in range(100)], candidates, start, 2)
+    placed = place_all([f"seg{index}" for index in range(100)], candidates, start, 2)
     totals = Counter(start)
     for replicas in placed.values():
         assert len(set(replicas)) == 2

@@ -35,7 +35,7 @@ def test_a_table_is_one_write_and_its_delete_removes_everything(harness: Harness
     assert harness.http.get("/brokers/tables/parts").json() == ["Broker_localhost_8099"]
     answer = harness.http.delete("/tables/parts")
     assert answer.json() == {"status": "Tables: [parts_OFFLINE] deleted"}
-    assert harness.nodes() == before
+    assert harness.nodes() - {harness.paths.segment_deletions} == before, "the folder of deletions under way stays"
     assert harness.http.get("/brokers/tables/parts").status_code == 404
     (file,) = harness.files()
     assert re.fullmatch(r"store/Deleted_Segments/parts/parts_0/\d+\.until-\d+\.tar\.gz", file)
@@ -74,6 +74,48 @@ def test_deleted_files_are_kept_as_long_as_asked(start: Callable[..., Harness], 
     clock.advance(6 * DAY_MS)
     purge_deleted_files(harness.controller)
     assert kept() == []
+
+
+def test_a_table_says_how_long_its_deleted_files_are_kept(start: Callable[..., Harness], segment: Builder) -> None:
+    clock = ManualClock()
+    harness = start(clock=clock, settings={"deleted_segments_retention_days": 7})
+    segments = {"timeColumnName": "day", "replication": "1"}
+    harness.add_parts(segmentsConfig=segments | {"deletedSegmentsRetentionPeriod": "0d"})
+    for name in ("a", "b", "c"):
+        assert harness.upload(segment(name), tableName="parts").status_code == 200
+
+    def kept() -> list[str]:
+        return [file.split("/")[3] for file in harness.files() if "Deleted" in file]
+
+    harness.http.delete("/segments/parts/a")
+    assert kept() == []
+    assert harness.http.delete("/segments/parts/b?retention=3d").status_code == 200
+    assert kept() == ["b"], "a request has precedence"
+    document = harness.http.get("/tables/parts").json()["OFFLINE"]
+    document["segmentsConfig"]["deletedSegmentsRetentionPeriod"] = "12h"
+    assert harness.http.put("/tables/parts", json=document).status_code == 200
+    assert harness.http.delete("/tables/parts").status_code == 200
+    assert kept() == ["b", "c"]
+    clock.advance(12 * 3_600_000)
+    purge_deleted_files(harness.controller)
+    assert kept() == ["b"]
+    document["segmentsConfig"]["deletedSegmentsRetentionPeriod"] = "soon"
+    harness.settle()
+    refused = harness.http.post("/tables", json=document)
+    assert refused.status_code == 400 and "deletedSegmentsRetentionPeriod" in refused.text
+
+
+def test_keys_that_have_no_effect_yet_are_told_to_who_gives_them(start: Callable[..., Harness]) -> None:
+    harness = start()
+    harness.add_parts()
+    document = harness.http.get("/tables/parts").json()["OFFLINE"]
+    document |= {"routing": {"instanceSelectorType": "replicaGroup"}, "quota": {"maxQueriesPerSecond": "5"}, "query": {"timeoutMs": 900}}
+    told = {"/routing/instanceSelectorType": "replicaGroup", "/quota/maxQueriesPerSecond": "5"}
+    changed = harness.http.put("/tables/parts", json=document).json()
+    assert changed["propertiesWithoutEffect"] == told and changed["unrecognizedProperties"] == {}
+    assert harness.http.post("/tables/validate", json=document).json()["propertiesWithoutEffect"] == told
+    plain = document | {"routing": {}, "quota": {}}
+    assert "propertiesWithoutEffect" not in harness.http.put("/tables/parts", json=plain).json()
 
 
 def test_retention_deletes_what_is_too_old_and_nothing_else(start: Callable[..., Harness], segment: Builder) -> None:

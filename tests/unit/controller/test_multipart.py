@@ -4,12 +4,16 @@ refused. Bodies are written by hand from RFC 7578."""
 from __future__ import annotations
 
 import asyncio
+import errno
 import random
+import threading
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from pinotpy.controller import multipart
 from pinotpy.controller.multipart import ReceivedPart, receive_parts
 from pinotpy.errors import PayloadTooLargeError, UserError
 
@@ -91,3 +95,57 @@ def test_the_byte_limit_ends_it_before_the_rest_is_read(tmp_path: Path) -> None:
 def test_a_body_that_is_no_multipart_is_refused_with_the_reason(tmp_path: Path, body: bytes, content_type: str, reason: str) -> None:
     with pytest.raises(UserError, match=reason):
         receive(body, tmp_path / "in", content_type=content_type)
+
+
+def test_a_block_goes_to_the_disk_while_the_next_one_comes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    payload = random.Random(2).randbytes(6 << 20)
+    body, begun, go_on = body_of(payload), threading.Event(), threading.Event()
+    write = multipart._Sink.write
+
+    def slow(sink: multipart._Sink, blocks: list[tuple[int, bytes]]) -> None:
+        begun.set()
+        assert go_on.wait(20)
+        write(sink, blocks)
+
+    async def chunks() -> AsyncIterator[bytes]:
+        for start in range(0, len(body), 1 << 18):
+            if begun.is_set():
+                go_on.set()  # asked for although nothing is written yet
+            yield body[start : start + (1 << 18)]
+            await asyncio.sleep(0.001)
+
+    monkeypatch.setattr(multipart._Sink, "write", slow)
+    (part,) = asyncio.run(receive_parts(chunks(), TYPE, tmp_path, bytes_max=1 << 30))
+    assert part.path.read_bytes() == payload
+
+
+@pytest.mark.parametrize("ends", ["cancelled", "too long", "disk full"])
+def test_a_write_that_is_under_way_is_waited_for_however_the_request_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends: str) -> None:
+    body, begun, states = body_of(bytes(6 << 20)), threading.Event(), list[str]()
+    write, close = multipart._Sink.write, multipart._Sink.close
+
+    def slow(sink: multipart._Sink, blocks: list[tuple[int, bytes]]) -> None:
+        begun.set()
+        time.sleep(0.05)
+        write(sink, blocks)
+        states.append("written")
+        if ends == "disk full":
+            raise OSError(errno.ENOSPC, "no space left on device")
+
+    def closing(sink: multipart._Sink) -> None:
+        states.append("closed")
+        close(sink)
+
+    async def chunks() -> AsyncIterator[bytes]:
+        for start in range(0, len(body), 1 << 18):
+            yield body[start : start + (1 << 18)]
+            await asyncio.sleep(0)
+            if ends == "cancelled" and begun.is_set():
+                raise asyncio.CancelledError
+
+    monkeypatch.setattr(multipart._Sink, "write", slow)
+    monkeypatch.setattr(multipart._Sink, "close", closing)
+    bytes_max = 3 << 20 if ends == "too long" else 1 << 30
+    with pytest.raises({"cancelled": asyncio.CancelledError, "too long": PayloadTooLargeError, "disk full": OSError}[ends]):
+        asyncio.run(receive_parts(chunks(), TYPE, tmp_path, bytes_max=bytes_max))
+    assert states[-1] == "closed" and states.count("closed") == 1 and states.count("written") >= 1

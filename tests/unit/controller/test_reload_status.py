@@ -50,6 +50,13 @@ def test_failures_are_counted_and_told() -> None:
     assert status["segmentReloadFailures"] == [{"segmentName": "t_2", "serverName": "a", "error": {"errorMessage": "too large"}, "failedAtMs": 5}]
 
 
+def test_segments_that_only_a_new_build_changes_are_told_once() -> None:
+    why = {"rebuildSegments": {"t_1": "'city' is stored raw"}}
+    status = told(a=ServerAnswer({"successCount": 4, "finishTimeMs": 1_030_000} | why), b=ServerAnswer({"successCount": 4, "finishTimeMs": 1_030_000} | why))
+    assert status["status"] == "COMPLETED" and status["rebuildSegments"] == {"t_1": "'city' is stored raw"}
+    assert told(a=answer(4), b=answer(4))["rebuildSegments"] == {}
+
+
 def test_a_server_that_is_silent_is_counted_and_the_reload_is_not_over() -> None:
     status = told(a=answer(4, finished_ms=1_030_000), b=ServerAnswer(failure="ConnectError: refused"))
     assert (status["status"], status["successCount"], status["totalServerCallsFailed"]) == ("IN_PROGRESS", 4, 1)
@@ -77,7 +84,8 @@ def test_jobs_over_rest(harness: Harness, tmp_path: Any) -> None:
     assert (status["status"], status["totalSegmentCount"], status["successCount"], status["totalServerCallsFailed"]) == ("IN_PROGRESS", 2, 0, 2)
     assert status["metadata"]["segmentName"] == "parts_0" and status["metadata"]["tableNameWithType"] == "parts_OFFLINE"
     needed = harness.http.get("/segments/parts_OFFLINE/needReload?verbose=true").json()
-    assert needed["needReload"] is False and needed["totalServerCallsFailed"] == 2 and len(needed["serverToSegmentsCheckReloadList"]) == 2
+    assert needed["needReload"] is needed["needRebuild"] is False
+    assert needed["totalServerCallsFailed"] == 2 and len(needed["serverToSegmentsCheckReloadList"]) == 2
     harness.http.delete("/tables/parts")
     gone = harness.http.get(f"/segments/segmentReloadStatus/{job}")
     assert gone.status_code == 404 and gone.json()["error"].endswith("its table 'parts_OFFLINE' was deleted")

@@ -6,7 +6,7 @@ from __future__ import annotations
 import gzip
 import io
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -34,6 +34,19 @@ def test_a_segment_is_stored_recorded_and_assigned(harness: Harness, segment: Bu
     downloaded = harness.http.get("/segments/parts/parts_0")
     assert (downloaded.headers["content-type"], downloaded.content) == ("application/octet-stream", archive.read_bytes())
     assert harness.files() == [f"store/segments/parts/parts_0/{record['segment.crc']}.tar.gz"]
+
+
+@pytest.mark.parametrize("piece", [1, 500, 1 << 20])
+def test_a_body_arrives_whole_in_pieces_of_any_size(harness: Harness, segment: Builder, piece: int) -> None:
+    harness.add_parts()
+    archive = segment().read_bytes()
+    # Empty lines in front of the first part count for nothing; so many that the server does not get all at once.
+    body = b"\r\n" * (500_000 if piece > 1 else 10) + b'--b\r\ncontent-disposition: form-data; name="a"; filename="a"\r\n\r\n' + archive + b"\r\n--b--\r\n"
+    pieces = (body[start : start + piece] for start in range(0, len(body), piece))
+    headers = {"content-type": "multipart/form-data; boundary=b"}
+    answer = harness.http.post("/v2/segments", params={"tableName": "parts"}, content=pieces, headers=headers)
+    assert answer.status_code == 200, answer.text
+    assert harness.http.get("/segments/parts/parts_0").content == archive
 
 
 def test_the_table_may_be_named_by_the_segment_and_by_its_full_name(harness: Harness, segment: Builder) -> None:
@@ -166,6 +179,19 @@ ATTACKS: dict[str, Callable[[Path], bytes]] = {
 }
 
 
+@pytest.fixture(params=["memory", "disk"])
+def checked_in(shared: Harness, request: pytest.FixtureRequest) -> Iterator[str]:
+    """Where uploads are checked."""
+    room = shared.controller.check_room
+    before_bytes = room.left_bytes
+    taken_bytes = before_bytes if request.param == "disk" else 0
+    assert room.take(taken_bytes)
+    yield request.param
+    room.give_back(taken_bytes)
+    assert room.left_bytes == before_bytes
+
+
+@pytest.mark.usefixtures("checked_in")
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_what_is_no_segment_is_a_4xx_and_leaves_nothing(shared: Harness, segment: Builder, attack: str, tmp_path: Path) -> None:
     harness = shared

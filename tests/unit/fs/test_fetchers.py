@@ -6,12 +6,13 @@ from __future__ import annotations
 import logging
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from scripted_web import NoWaiting, Web, fails, gives, leads_to
 
 from pinotpy.clock import SystemClock
 from pinotpy.errors import AccessDeniedError, DataError, InvalidConfigError, NotFoundError, RemoteError, UserError
@@ -19,78 +20,12 @@ from pinotpy.fs.fetchers import SegmentFetchers, settings_of
 from pinotpy.fs.file_system import TransferLimits
 from pinotpy.fs.file_systems import file_system_for
 
-Answer = Callable[[BaseHTTPRequestHandler], None]
-
-
-class Web:
-    """Answers each GET with the next of `answers`, the last one for ever; `seen` has paths and headers."""
-
-    def __init__(self) -> None:
-        self.answers: list[Answer] = []
-        self.seen: list[tuple[str, dict[str, str]]] = []
-        web = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                web.seen.append((self.path, {key.lower(): value for key, value in self.headers.items()}))
-                web.answers[min(len(web.seen), len(web.answers)) - 1](self)
-
-            def log_message(self, *args: object) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
-        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.01,))
-        self.thread.start()
-
-    def close(self) -> None:
-        self.server.shutdown()
-        self.thread.join()
-        self.server.server_close()
-
 
 @pytest.fixture
 def web() -> Iterator[Web]:
     found = Web()
     yield found
     found.close()
-
-
-def gives(content: bytes, length: int | None = None) -> Answer:
-    def answer(request: BaseHTTPRequestHandler) -> None:
-        request.send_response(200)
-        request.send_header("content-length", str(len(content) if length is None else length))
-        request.end_headers()
-        request.wfile.write(content)
-        if length is not None:
-            request.close_connection = True
-
-    return answer
-
-
-def fails(status: int) -> Answer:
-    return lambda request: request.send_error(status)
-
-
-def leads_to(place: str) -> Answer:
-    def answer(request: BaseHTTPRequestHandler) -> None:
-        request.send_response(302)
-        request.send_header("location", place)
-        request.send_header("content-length", "0")
-        request.end_headers()
-
-    return answer
-
-
-class NoWaiting(SystemClock):
-    """Real time for deadlines, none between two tries."""
-
-    def __init__(self) -> None:
-        self.waits: list[float] = []
-
-    def wait(self, event: threading.Event, timeout_s: float) -> bool:
-        self.waits.append(timeout_s)
-        return event.is_set()
 
 
 def fetchers(*allowed: str, clock: SystemClock | None = None, bytes_max: int = 1 << 20, timeout_ms: int = 10_000, **protocols: str) -> SegmentFetchers:

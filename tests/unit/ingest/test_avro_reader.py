@@ -262,6 +262,45 @@ def number(value: int) -> bytes:
     return bytes([*out, word])
 
 
+def big_decimal(text: str) -> bytes:
+    """As Avro's Java library writes it: the unscaled number as bytes, the scale as int."""
+    sign, digits, exponent = Decimal(text).as_tuple()
+    assert isinstance(exponent, int)
+    unscaled = int("".join(map(str, digits))) * (-1 if sign else 1)
+    content = unscaled.to_bytes(unscaled.bit_length() // 8 + 1, "big", signed=True)
+    return number(len(content)) + content + number(-exponent)
+
+
+def big_decimals(contents: list[bytes | None], wrap: Any = lambda of: ["null", of]) -> bytes:
+    """A file of them, whatever is in the bytes: the logical type is written into a schema of plain bytes."""
+    plain = written([{"name": "v", "type": wrap({"type": "bytes"})}], [{"v": content} for content in contents])
+    fields = [{"name": "v", "type": wrap({"type": "bytes", "logicalType": "big-decimal"})}]
+    return with_schema(plain, json.dumps({"type": "record", "name": "top", "fields": fields}))
+
+
+def test_big_decimals_have_each_their_own_scale() -> None:
+    texts = ["-12345.678", "1.50", "12E+2", "0", f"0.{'7' * 60}", "-0.001"]
+    content = big_decimals([*map(big_decimal, texts), None])
+    plain = [format(Decimal(text), "f") for text in texts]
+    assert [row["v"] for row in ingested(content, {"v": "STRING"})] == [*plain, None]
+    assert [row["v"] for row in ingested(content, {"v": "BIG_DECIMAL"})] == [*(encode_decimal(Decimal(text)) for text in plain), None]
+    assert [row["v"] for row in ingested(content, {"v": "DOUBLE"})] == [*map(float, texts), None]
+    assert ingested(big_decimals([big_decimal("12E+2")]), {"v": "LONG"}) == [{"v": 1200}]
+    # Digits are hex, too: a column of bytes has the file's.
+    assert ingested(content, {"v": "BYTES"})[:2] == [{"v": big_decimal("-12345.678")}, {"v": big_decimal("1.50")}]
+    listed = big_decimals([[big_decimal("1.5"), big_decimal("22")]], lambda of: {"type": "array", "items": of})  # type: ignore[list-item]
+    assert ingested(listed, {"v": {"dataType": "STRING", "singleValueField": False}}) == [{"v": ["1.5", "22"]}]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"\x02", b"\x04\x01", b"\x02\x05\x00\x00", b"\x01\x05\x00", b"\x80" * 12, number(129) + bytes(129) + number(0), b"\x02\x05" + number(2**31 - 1)],
+)
+def test_bytes_that_are_no_big_decimal_end_the_file_with_a_cause(content: bytes) -> None:
+    with pytest.raises(DecodeError, match="a big-decimal"):
+        ingested(big_decimals([content]), {"v": "STRING"})
+
+
 def container(schema: Any, *blocks: tuple[int, bytes], codec: str = "null") -> bytes:
     def sized(content: bytes) -> bytes:
         return number(len(content)) + content

@@ -24,8 +24,8 @@ from pinotpy.query.control import QueryControl
 from pinotpy.query.execute import execute
 from pinotpy.query.reduce import reduce_partials
 from pinotpy.segment.builder import build_segment_into
-from pinotpy.segment.directory import MemoryDirectory
 from pinotpy.segment.immutable import open_segment
+from pinotpy.segment.memory_directory import MemoryDirectory
 
 LONG = np.iinfo(np.int64)
 INTEGERS = {

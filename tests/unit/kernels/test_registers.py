@@ -22,8 +22,8 @@ from pinotpy.query.context import QueryOptions
 from pinotpy.query.control import QueryControl
 from pinotpy.query.execute import execute
 from pinotpy.segment.builder import build_segment_into
-from pinotpy.segment.directory import MemoryDirectory
 from pinotpy.segment.immutable import open_segment
+from pinotpy.segment.memory_directory import MemoryDirectory
 
 LONG, INT = np.iinfo(np.int64), np.iinfo(np.int32)
 HOSTILE: dict[str, list[Any]] = {

@@ -27,8 +27,8 @@ from pinotpy.query.operators import computed_columns
 from pinotpy.query.reduce import reduce_partials
 from pinotpy.segment.builder import build_segment_into
 from pinotpy.segment.data_source import Segment
-from pinotpy.segment.directory import MemoryDirectory
 from pinotpy.segment.immutable import open_segment
+from pinotpy.segment.memory_directory import MemoryDirectory
 
 ROWS = 2500
 NUMBERS = {"i": DataType.INT, "l": DataType.LONG, "f": DataType.FLOAT, "d": DataType.DOUBLE}

@@ -256,6 +256,52 @@ def test_configs_say_what_is_indexed(settings: dict[str, Any], terms: set[str]) 
     assert {term.split("\0")[0] for record in records_of(json.dumps(doc), indexing) for term in record} == terms
 
 
+LEFT_OUT: list[tuple[dict[str, Any], list[str], list[str]]] = [
+    # Settings of the index, conditions that it cannot answer, conditions that it can.
+    ({"maxLevels": 1}, ['"$.o.x" = 2', '"$.m[*]" = 5', '"$.o.x" IS NULL', "\"$.a\" = 1 AND \"$.o.x\" = 2"], ['"$.a" = 1', '"$.a" IS NULL']),
+    ({"excludeArray": True}, ['"$.m[*]" = 5', '"$.l[0].k" = 4', '"$.m[0]" IS NOT NULL'], ['"$.o.deep.y" = 3']),
+    ({"excludeFields": ["x", "l"]}, ['"$.o.x" = 2', '"$.l[*].k" > 3'], ['"$.o.deep.y" = 3', '"$.m[*]" = 5']),
+    ({"excludePaths": ["$.o", "$.l[*].k"]}, ['"$.o.x" = 2', '"$.o.deep.y" <> 9', '"$.l[1].k" = 7', '"o.x" = 2'], ['"$.a" = 1', '"$.l[*].z" = 8']),
+    ({"includePaths": ["$.o.deep", "$.l[*].k"]}, ['"$.a" = 1', '"$.o.x" = 2', '"$.l[*].z" = 8', '"$.a" IS NULL'], ['"$.o.deep.y" = 3', '"$.l[1].k" = 7']),
+    (
+        {"maxValueLength": 3}, ["\"$.t\" = ''longer''", "\"$.t\" LIKE ''l%''", "\"$.t\" <> ''$SKIPPED$''", '"$.a" > 0'],
+        ["\"$.t\" = ''it''", '"$.t" IS NOT NULL'],
+    ),
+    (
+        {"disableCrossArrayUnnest": True}, ['"$.l[*].k" = 4 AND "$.m[*]" = 6', '"$.o.x" = 2 AND "$.l[*].k" = 7'],
+        ['"$.a" = 1 AND "$.m[*]" = 6', '"$.l[*].k" = 4 OR "$.m[*]" = 9', '"$.l[*].k" = 7 AND "$.l[*].z" = 8'],
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("settings", "unknown", "known"), LEFT_OUT, ids=lambda value: next(iter(value)) if isinstance(value, dict) else None)
+@pytest.mark.parametrize("layout_name", ["indexed", "raw and indexed"])
+def test_what_an_index_leaves_out_is_answered_from_the_documents(settings: dict[str, Any], unknown: list[str], known: list[str], layout_name: str) -> None:
+    doc = {"a": 1, "o": {"x": 2, "deep": {"y": 3}}, "l": [{"k": 4}, {"k": 7, "z": 8}], "m": [5, 6], "t": "longer"}
+    rows = {"j": [json.dumps(doc), json.dumps({"b": 1, "t": "it"})], "n": [0, 1]}
+    plain = opened(SCHEMA, config_of({}), rows)
+    index = LAYOUTS[layout_name] | {"jsonIndexColumns": [], "jsonIndexConfigs": {"j": settings}}
+    segment = opened(SCHEMA, config_of(index), rows)
+    for text in unknown + known:
+        condition = f"JSON_MATCH(j, '{text}')"
+        for negation in ("", "NOT "):
+            assert count(SCHEMA, [segment], negation + condition) == count(SCHEMA, [plain], negation + condition), (text, negation)
+        partial = ask(SCHEMA, [segment], f"EXPLAIN PLAN FOR SELECT n FROM t WHERE {condition}")
+        found = partial.explain[0]["filter"]
+        assert found["access"] == ("scan" if text in unknown else "json index"), text
+        assert (next(iter(settings)) in found["notUsed"][0]["why"]) == (text in unknown), found
+
+
+def test_an_index_of_unknown_settings_is_not_trusted() -> None:
+    segment = opened(SCHEMA, config_of({"jsonIndexColumns": ["j"]}), {"j": ['{"a": 1}'], "n": [0]})
+    index = segment.column("j").json_index
+    assert index is not None and index.indexing == JsonIndexing()
+    index.indexing = None
+    assert ask(SCHEMA, [segment], "SELECT n FROM t WHERE JSON_MATCH(j, '\"$.a\" = 1')").statistics.num_entries_scanned_in_filter == 1
+    found = ask(SCHEMA, [segment], "EXPLAIN PLAN FOR SELECT n FROM t WHERE JSON_MATCH(j, '\"$.a\" = 1')").explain[0]["filter"]
+    assert found["access"] == "scan" and "reload the table" in found["notUsed"][0]["why"]
+
+
 def test_long_values_are_skipped_and_arrays_need_not_be_combined() -> None:
     assert records_of('{"a": "12345"}', JsonIndexing(max_value_length=4)) == [[".a\0$SKIPPED$"]]
     assert len(records_of('{"a": [1, 2], "b": [3, 4]}', JsonIndexing())) == 4
@@ -290,3 +336,9 @@ def test_rows_without_document_match_nothing_but_is_null() -> None:
     assert count(schema, [segment], "JSON_MATCH(j, '\"$.a\" IS NULL')") == 1
     assert count(schema, [segment], "JSON_MATCH(j, '\"$.a\" IS NULL')", null_handling=True) == 0, "of null nothing is known"
     assert batch_of(schema, {"j": [None]}).num_rows == 1
+
+
+def test_no_array_has_an_element_of_a_number_of_thousands_of_digits() -> None:
+    schema = schema_of({"j": "JSON"})
+    segment = opened(schema, config_of({"jsonIndexColumns": ["j"]}), {"j": ['{"a": [1, 2]}']})
+    assert [count(schema, [segment], f"JSON_MATCH(j, '\"$.a[{number}]\" = 2')") for number in ("1", "0001", "2", "1" * 5000)] == [1, 1, 0, 0]

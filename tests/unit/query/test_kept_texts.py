@@ -26,8 +26,8 @@ from pinotpy.query.reduce import reduce_partials
 from pinotpy.query.segment_set import SegmentSet
 from pinotpy.segment.builder import build_segment_into
 from pinotpy.segment.decoded_cache import DECODED
-from pinotpy.segment.directory import MemoryDirectory
 from pinotpy.segment.immutable import open_segment
+from pinotpy.segment.memory_directory import MemoryDirectory
 
 SCHEMA = Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": [{"name": "text", "dataType": "STRING"}, {"name": "n", "dataType": "INT"}]})
 CONFIG = TableConfig.from_json(

@@ -5,14 +5,16 @@ from __future__ import annotations
 
 import random
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from numba import njit
 
 from pinotpy.functions.patterns import like_pattern, regexp_pattern
-from pinotpy.kernels import strings
+from pinotpy.kernels.byte_words import hash_bytes, order_bytes, same_bytes
 from pinotpy.query.filter.texts import text_flags
 
 ALPHABET = ["a", "b", "A", "k", "K", "\u212a", "s", "S", "\u017f", "é", "/", "7", "\n", "€"]
@@ -84,6 +86,15 @@ def test_like_and_regexp_select_what_re2_selects(texts: pa.Array, ignore_case: b
         assert np.array_equal(text_flags(part, pattern).view(np.bool_), wanted), pattern.regex
 
 
+@njit
+def compare_texts(data: int, starts: Any, left: Any, right: Any, out: Any) -> None:
+    for i in range(len(left)):
+        a, b = starts[left[i]], starts[right[i]]
+        a_length, b_length = starts[left[i] + 1] - a, starts[right[i] + 1] - b
+        out[i, 0] = order_bytes(data + a, a_length, data + b, b_length)
+        out[i, 1] = a_length == b_length and same_bytes(data + a, data + b, a_length)
+
+
 def test_words_compare_as_bytes_do(texts: pa.Array) -> None:
     values = [text.encode() for text in texts.to_pylist()][:400]
     data = np.frombuffer(b"".join(values), np.uint8)
@@ -93,18 +104,24 @@ def test_words_compare_as_bytes_do(texts: pa.Array) -> None:
     ]
     left, right = (np.array([pair[side] for pair in pairs]) for side in (0, 1))
     found = np.zeros((len(pairs), 2), np.int64)
-    strings.compare_texts(data.ctypes.data, starts, left, right, found)
+    compare_texts(data.ctypes.data, starts, left, right, found)
     for (one, other), (order, same) in zip(pairs, found.tolist(), strict=True):
         a, b = values[one], values[other]
         assert order == (a > b) - (a < b)
         assert same == (a == b)
 
 
+@njit
+def hash_texts(data: int, starts: Any, out: Any) -> None:
+    for i in range(len(out)):
+        out[i] = hash_bytes(data + starts[i], starts[i + 1] - starts[i])
+
+
 def test_hashes_of_equal_texts_are_equal_and_spread(texts: pa.Array) -> None:
     distinct = sorted({text.encode() for text in texts.to_pylist()})
     data, starts = np.frombuffer(b"".join(distinct + distinct), np.uint8), np.concatenate([[0], np.cumsum([len(text) for text in distinct + distinct])])
     hashes = np.zeros(len(starts) - 1, np.uint64)
-    strings.hash_texts(data.ctypes.data, starts, hashes)
+    hash_texts(data.ctypes.data, starts, hashes)
     n = len(distinct)
     assert np.array_equal(hashes[:n], hashes[n:])
     assert len(set((hashes[:n] >> np.uint64(32)).tolist())) > n - 5

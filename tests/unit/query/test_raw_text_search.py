@@ -21,8 +21,8 @@ from pinotpy.query.execute import execute
 from pinotpy.query.reduce import reduce_partials
 from pinotpy.segment.builder import build_segment_into
 from pinotpy.segment.data_source import Segment
-from pinotpy.segment.directory import MemoryDirectory
 from pinotpy.segment.immutable import open_segment
+from pinotpy.segment.memory_directory import MemoryDirectory
 
 ROWS = 9_000
 SCHEMA = Schema.from_json(

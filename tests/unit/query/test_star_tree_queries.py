@@ -32,11 +32,12 @@ from pinotpy.query.star_tree import scan as star_tree_scan
 from pinotpy.segment import layout
 from pinotpy.segment.builder import build_segment_into
 from pinotpy.segment.checksum import crc32c
-from pinotpy.segment.directory import MemoryDirectory
 from pinotpy.segment.global_ids.cache import GlobalDictionaries
 from pinotpy.segment.immutable import ImmutableSegment, open_segment, scrub
 from pinotpy.segment.indexing import resolve_indexing
-from pinotpy.segment.metadata import SegmentMetadata, segment_crc
+from pinotpy.segment.memory_directory import MemoryDirectory
+from pinotpy.segment.metadata import segment_crc
+from pinotpy.segment.metadata_reader import metadata_of
 from pinotpy.segment.reload import ReloadPlan, reload_segment
 from pinotpy.segment.star_tree.write import missing_trees
 
@@ -200,6 +201,25 @@ def test_nulls_keep_trees_out_where_they_change_the_answer() -> None:
             assert by_rows.num_docs_scanned > 1
 
 
+def test_documents_among_the_dimensions_are_searched_in_the_rows() -> None:
+    """A tree once took JSON_MATCH for a list of no values."""
+    batch = rows(np.random.default_rng(5), 400)
+    documents = pa.array([f'{{"n": {i % 4}, "tags": ["t{i % 3}"]}}' for i in range(400)])
+    batch = batch.set_column(batch.schema.get_field_index("a"), "a", documents)
+    segments = [build(batch, config([tree(order, 1)]))[0] for order in (["a", "b"], ["b", "a"])]
+    matched = """JSON_MATCH(a, '"$.n" = 1')"""
+    for text in (
+        f"SELECT COUNT(*), SUM(l) FROM t WHERE {matched}",
+        f"SELECT COUNT(*), SUM(l) FROM t WHERE NOT {matched} AND b > 2",
+        f"SELECT b, COUNT(*) FROM t WHERE {matched} OR b = 2 GROUP BY b ORDER BY b",
+        f"SELECT b, SUM(l) FILTER(WHERE {matched}), COUNT(*) FROM t GROUP BY b ORDER BY b",
+    ):
+        for segment in segments:
+            found, _ = ask(text, [segment])
+            assert found == ask(text, [segment], trees=False)[0], text
+            assert found[0][-1][0], "documents match"
+
+
 REASONS = {
     "SELECT SUM(l) FROM t WHERE e = 0.5": "column e is not in its dimensionsSplitOrder",
     "SELECT MAX(l) FROM t WHERE a = 'v1'": "it has no pair MAX__l",
@@ -208,6 +228,7 @@ REASONS = {
     "SELECT SUM(l * x) FROM t WHERE a = 'v1'": "aggregates an expression",
     "SELECT SUM(l) FROM t WHERE b + 1 = 3": "a condition on an expression",
     "SELECT UPPER(a), SUM(l) FROM t GROUP BY UPPER(a)": "GROUP BY an expression",
+    """SELECT SUM(l) FROM t WHERE JSON_MATCH(a, '"$.n" = 1')""": "JSON_MATCH reads documents",
     "SELECT COUNT(*) FROM t": "segments know how many rows they have",
     "SELECT SUM(l) FROM t WHERE a = 'v1' OPTION(useStarTree=false)": "the option useStarTree is false",
 }
@@ -342,7 +363,7 @@ def slow_walk(nodes: Any, wanted: list[tuple[int, set[int]]]) -> list[tuple[int,
 def with_nodes(directory: MemoryDirectory, change: Any) -> MemoryDirectory:
     """The segment with other nodes, all CRCs made right again."""
     data = bytearray(directory.map(layout.COLUMNS).tobytes())
-    metadata = SegmentMetadata.from_bytes(directory.read(layout.METADATA, size_max=1 << 30), "m")
+    metadata = metadata_of(directory)
     (found,) = metadata.star_trees
     entry = next(entry for entry in found.buffers if entry.kind == "nodes")
     nodes = np.frombuffer(bytes(data[entry.offset : entry.offset + entry.size_bytes]), np.int32).reshape(-1, NODE_WORDS).copy()
@@ -391,7 +412,7 @@ def test_honest_nodes_pass_the_checks() -> None:
 def test_every_flipped_byte_of_a_trees_buffers_is_found() -> None:
     _, directory = build(rows(np.random.default_rng(5), 60), config([tree(["a", "b"], 1, pairs=["COUNT__*", "AVG__x", "DISTINCTCOUNTHLL__i"])]))
     honest = directory.map(layout.COLUMNS).tobytes()
-    metadata = SegmentMetadata.from_bytes(directory.read(layout.METADATA, size_max=1 << 30), "m")
+    metadata = metadata_of(directory)
     first = min(entry.offset for entry in metadata.star_trees[0].buffers)
     rng = random.Random(2)
     for position in rng.sample(range(first, len(honest)), 60):

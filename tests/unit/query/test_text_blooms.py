@@ -24,8 +24,8 @@ from pinotpy.query.filter import text_blooms
 from pinotpy.query.segment_set import SegmentSet
 from pinotpy.segment.builder import build_segment_into
 from pinotpy.segment.decoded_cache import DECODED
-from pinotpy.segment.directory import MemoryDirectory
 from pinotpy.segment.immutable import open_segment
+from pinotpy.segment.memory_directory import MemoryDirectory
 
 SCHEMA = Schema.from_json(
     {

@@ -27,7 +27,9 @@ NEW_SPECS = [
     *[{"name": f"list_{kind}", "dataType": str(kind), "singleValueField": False} for kind in (DataType.INT, DataType.DOUBLE, DataType.STRING)],
     {"name": "named", "dataType": "STRING", "defaultNullValue": "nobody"},
     {"name": "broken", "dataType": "DOUBLE", "defaultNullValue": "NaN"},
+    {"name": "told", "dataType": "STRING", "defaultNullValue": "Long ago, so Łong and the long"},
 ]
+TEXT_INDEXED = ["told", "list_STRING"]
 METRICS = [{"name": "price", "dataType": "DOUBLE"}]
 OLD_ROWS, NEW_ROWS = 700, 300
 CITIES = ["Oslo", "Rome", "Łódź"]
@@ -38,11 +40,12 @@ def _schema(name: str, *, with_new: bool) -> Schema:
     return Schema.from_json({"schemaName": name, "dimensionFieldSpecs": dimensions, "metricFieldSpecs": METRICS if with_new else []})
 
 
-def _config(name: str) -> TableConfig:
+def _config(name: str, *, with_new: bool) -> TableConfig:
     return TableConfig.from_json(
         {
             "tableName": name, "tableType": "OFFLINE", "segmentsConfig": {"replication": "1"}, "tenants": {}, "metadata": {},
             "tableIndexConfig": {"nullHandlingEnabled": True, "noDictionaryColumns": ["row"]},
+            "fieldConfigList": [{"name": column, "encodingType": "RAW", "indexTypes": ["TEXT"]} for column in TEXT_INDEXED if with_new],
         }
     )  # fmt: skip
 
@@ -74,9 +77,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcessClust
     directory = tmp_path_factory.mktemp("unstored")
     cluster = InProcessCluster(directory, num_servers=2)
     for name, first_is_old in (("grown", True), ("rebuilt", False)):
-        new, config = _schema(name, with_new=True), _config(name)
+        new, config = _schema(name, with_new=True), _config(name, with_new=True)
         first = _schema(name, with_new=not first_is_old)
-        build_segment(first, config, [_rows(0, OLD_ROWS, first, present=False)], directory / name, f"{name}_0", raw_table_name=name)
+        build_segment(
+            first, _config(name, with_new=not first_is_old), [_rows(0, OLD_ROWS, first, present=False)], directory / name, f"{name}_0", raw_table_name=name
+        )
         build_segment(new, config, [_rows(OLD_ROWS, NEW_ROWS, new, present=True)], directory / name, f"{name}_1", raw_table_name=name)
         cluster.add_built_table(new, config, [directory / name / f"{name}_{i}" for i in (0, 1)])
     yield cluster
@@ -106,6 +111,12 @@ SQL = [
     "SELECT COUNT(*) FROM T WHERE named NOT IN ('here') AND NOT new_BOOLEAN = true",
     "SELECT COUNT(*) FROM T WHERE REGEXP_LIKE(named, '^no') AND new_DOUBLE < 1",
     "SELECT SUM(row) FILTER (WHERE named = 'nobody'), COUNT(*) FROM T",
+    *[
+        f"SELECT city, COUNT(*), MAX(row) FROM T WHERE {negated}TEXT_MATCH({c}, '{search}') GROUP BY city ORDER BY city"
+        for c in TEXT_INDEXED
+        for negated in ("", "NOT ")
+        for search in ("long", "null OR here", '"long ago"', '"so long"~1', "łong", "lo* AND NOT ago", "agi~1", "[b TO m]", "the", "*:*", "/.*g./")
+    ],
     "SELECT new_INT + price, COUNT(*) FROM T GROUP BY new_INT + price ORDER BY COUNT(*) LIMIT 5",
 ]
 PQL = [

@@ -67,7 +67,8 @@ def eq(column: Identifier, *values: int) -> Predicate:
         ("a IS DISTINCT FROM 5", Or((Predicate(A, Comparison.IS_NULL), Predicate(A, Comparison.NOT_EQ, (5,))))),
         ("a IS NOT DISTINCT FROM 5", And((Predicate(A, Comparison.IS_NOT_NULL), eq(A, 5)))),
         ("a IS DISTINCT FROM NULL", Predicate(A, Comparison.IS_NOT_NULL)),
-        ("startsWith(s, 'x')", ExpressionPredicate(Call("startswith", (S, Literal("x", "x", True))))),
+        ("startsWith(s, 'x')", Predicate(Call("startswith", (S, Literal("x", "x", True))), Comparison.EQ, (True,))),
+        ("a + 1", Predicate(Call("plus", (A, Literal(1, "1", False))), Comparison.EQ, (True,))),
         ("abs(a) = 5.5", Predicate(Call("abs", (A,)), Comparison.EQ, (5.5,))),
     ],
 )

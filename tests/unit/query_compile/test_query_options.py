@@ -32,18 +32,6 @@ def test_unknown_options_are_kept_and_names_count_letter_by_letter() -> None:
     assert not options.preserve_type
 
 
-@pytest.mark.parametrize(("asked", "ceiling", "given"), [(50, 100, 50), (500, 100, 100), (500, None, 500)])
-def test_a_client_may_lower_a_limit_and_never_raise_it(asked: int, ceiling: int | None, given: int) -> None:
-    options = query_options(
-        PLAIN,
-        f"timeoutMs={asked};numGroupsLimit={asked};maxExecutionThreads={asked}",
-        timeout_max_ms=ceiling,
-        num_groups_limit_max=ceiling,
-        threads_max=ceiling,
-    )
-    assert (options.timeout_ms, options.num_groups_limit, options.max_threads) == (given, given, given)
-
-
 @pytest.mark.parametrize("value", ["0", "-1", "abc", "", "1.5", "9223372036854775808", "٣"])
 def test_a_timeout_is_a_positive_whole_number(value: str) -> None:
     with pytest.raises(InvalidQueryError, match="timeoutMs must be a number between 1 and 2") as caught:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from built_segments import ask, config_of, opened, schema_of
 from fake_segment import FakeSegment, fake_column
 
 from pinotpy.data_types import DataType
@@ -143,7 +144,8 @@ def test_a_raw_column_has_no_index_and_says_why(segments: list[FakeSegment]) -> 
     (group,) = explain(segments, selection(equal("raw", 3)))
     leaf = group["filter"]
     assert (leaf["access"], leaf["why"]) == ("scan", "raw values are compared")
-    assert {why_not(leaf, index) for index in ("dictionary", "sorted index", "inverted index")} == {"the column is raw: it has no dictionary"}
+    assert {why_not(leaf, index) for index in ("dictionary", "sorted index")} == {"the column is raw: it has no dictionary"}
+    assert "build the segment anew" in why_not(leaf, "inverted index")
 
 
 def test_what_dictionaries_know_is_said_before_anything_is_read(segments: list[FakeSegment]) -> None:
@@ -246,3 +248,13 @@ def test_what_is_explained_is_what_the_query_does(segments: list[FakeSegment], c
     assert answered.num_docs_scanned <= most
     if all(group["filter"].get("access") in ("sorted index", "inverted index", "everything", "nothing") for group in groups if "operator" in group):
         assert answered.num_entries_scanned_in_filter == 0
+
+
+def test_an_index_that_is_cheaper_and_not_worth_its_steps_says_so() -> None:
+    schema = schema_of({"n": "INT"})
+    values = [(17 * doc) % 1000 for doc in range(30_000)]
+    segment = opened(schema, config_of({"rangeIndexColumns": ["n"]}), {"n": values})
+    (group,) = ask(schema, [segment], "EXPLAIN PLAN FOR SELECT COUNT(*) FROM t WHERE n BETWEEN 10 AND 19").explain
+    (range_index,) = [each for each in group["filter"]["notUsed"] if each["index"] == "range index"]
+    assert range_index["indexMicros"] < range_index["scanMicros"] and group["filter"]["access"] == "scan"
+    assert range_index["why"].endswith("; joining its lists has to save 30 us in all segments together")

@@ -152,6 +152,8 @@ def test_of_a_ranking_all_groups_arrive_that_are_shown_and_few_others(
     assert everything.rows is not None and alone.rows is not None
     if call in (("sum", "d"), ("avg", "d")):  # few ties
         assert alone.rows.num_rows < everything.rows.num_rows / 2
+    without_limit = replace(context, limit=1 << 40)  # so many groups are no number to hold memory for
+    assert answer(without_limit, [run(without_limit, many, dictionaries=dictionaries, is_whole=True)]) == answer(without_limit, [everything])
 
 
 def test_a_query_that_is_stopped_or_needs_too_much_ends_with_its_error(many: list[Any], tables: list[Any]) -> None:

@@ -1,5 +1,5 @@
 """Proves prepared shapes: queries that share instructions with others over one set of segments answer as those that do not
-(compared with numpy), whatever segments are left of it, however columns are encoded, on several threads; what cannot be
+(compared with numpy), whatever segments are left of it, however many columns are encoded in whatever way, on several threads; what cannot be
 shared is not; and no more is kept than the limit."""
 
 from __future__ import annotations
@@ -164,3 +164,23 @@ def test_a_shape_that_was_asked_once_holds_no_literals() -> None:
     values = ", ".join(map(str, range(5_000)))
     execute(compiled(f"SELECT SUM(CASE WHEN g IN ({values}) THEN 1 ELSE 0 END) FROM t"), segments, QueryControl())
     assert [type(one) for one in segments.asked] == [int]
+
+
+@pytest.mark.parametrize("keys", ["", "c35", "c1, c35"])
+def test_units_of_any_number_of_columns_are_told_apart_by_how_each_is_encoded(keys: str) -> None:
+    names = [f"c{number}" for number in range(40)]
+    schema = Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": [{"name": name, "dataType": "LONG"} for name in names]})
+    raw = [set(), {"c0"}, {"c1", "c2"}, {"c39"}, {"c3", "c30"}, set(names)]
+    segments = SegmentSet(
+        [
+            FakeSegment(f"t_{row}", [fake_column(name, DataType.LONG, [number + row] * 3, dictionary=name not in found) for number, name in enumerate(names)])
+            for row, found in enumerate(raw)
+        ]
+    )
+    sums = ", ".join(f"SUM({name}), MAX({name})" for name in names)
+    context = compile_query(parse_sql(f"SELECT {sums} FROM t" + (f" GROUP BY {keys}" if keys else "")), schema, QueryOptions(), null_handling=False)
+    found = execute(context, segments, QueryControl()).rows
+    assert found is not None
+    rows = [[int(value) for value in row.values()][-2 * len(names) :] for row in found.to_pylist()]
+    parts = [[row] for row in range(len(raw))] if keys else [range(len(raw))]
+    assert sorted(rows) == [[word for number in range(40) for word in (3 * sum(number + row for row in part), number + max(part))] for part in parts]

@@ -57,12 +57,13 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     made: list[int] = []
     unite = kernels.count_united
 
-    def noted(addresses: Any, starts: Any, first: int, last: int, counts: Any) -> None:
+    def noted(addresses: Any, sizes: Any, starts: Any, first: int, last: int, counts: Any) -> None:
         made.append(len(counts))
-        unite(addresses, starts, first, last, counts)
+        unite(addresses, sizes, starts, first, last, counts)
 
     monkeypatch.setattr(value_bits, "DOCS_MIN", 0)
     monkeypatch.setattr(value_bits, "BYTES_PER_DOC", 1 << 20)
+    monkeypatch.setattr(value_bits, "WORDS_PER_DOC", 1 << 20)
     monkeypatch.setattr(value_bits, "_STEP_WORDS", 64)
     monkeypatch.setattr(scan, "DOCS_PER_THREAD_MIN", 1)
     monkeypatch.setattr(kernels, "count_united", noted)
@@ -73,7 +74,13 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 @pytest.mark.parametrize("keys", [[], ["k"], ["k", "g"]], ids=["one group", "k", "k+g"])
 @pytest.mark.parametrize("threads", [1, 3])
 def test_sets_of_bits_are_the_sets_of_the_rows(
-    segments: list[Any], parts: list[Cells], executor: KernelThreads, counted: list[int], keys: list[str], null_handling: bool, threads: int
+    segments: list[Any],
+    parts: list[Cells],
+    executor: KernelThreads,
+    counted: list[int],
+    keys: list[str],
+    null_handling: bool,
+    threads: int,
 ) -> None:
     dictionaries = GlobalDictionaries(in_background=False)
     context = make_context(COLUMNS, CALLS, keys, null_handling=null_handling)
@@ -87,8 +94,24 @@ def test_sets_of_bits_are_the_sets_of_the_rows(
     assert bool(counted) == bool(keys or null_handling)
 
 
-def test_sets_that_are_larger_than_the_values_of_their_docs_are_not_bits(segments: list[Any], counted: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(value_bits, "BYTES_PER_DOC", 0)
+@pytest.mark.parametrize("keys", [[], ["k"]], ids=["one group", "k"])
+def test_ids_that_were_appended_later_do_not_ascend_and_count_once(segments: list[Any], parts: list[Cells], counted: list[int], keys: list[str]) -> None:
+    dictionaries = GlobalDictionaries(in_background=False)
+    context = make_context(COLUMNS, CALLS, keys, null_handling=True)
+    for chosen in ([1], [3, 1], [0, 1, 2, 3]):
+        joined = {c.name: [value for i in chosen for value in parts[i][c.name]] for c in COLUMNS}
+        for _ in range(2):
+            partial = run(context, [segments[i] for i in chosen], dictionaries=dictionaries, is_whole=True)
+            check(answer(context, [partial]), expected(COLUMNS, joined, CALLS, keys, null_handling=True), len(keys))
+            dictionaries.build_waiting()
+    assert counted
+
+
+@pytest.mark.parametrize("limit", ["BYTES_PER_DOC", "WORDS_PER_DOC"])
+def test_sets_that_are_larger_than_the_values_of_their_docs_are_not_bits(
+    segments: list[Any], counted: list[int], monkeypatch: pytest.MonkeyPatch, limit: str
+) -> None:
+    monkeypatch.setattr(value_bits, limit, 0)
     dictionaries = GlobalDictionaries(in_background=False)
     context = make_context(COLUMNS, CALLS, ["k"])
     for _ in range(2):

@@ -3,6 +3,7 @@ cannot match. Expectations are the recorded behaviour of the reference (PQL 0.6.
 
 from __future__ import annotations
 
+import time
 from decimal import Decimal
 from typing import Any
 
@@ -41,6 +42,8 @@ test_of.__test__ = False  # type: ignore[attr-defined]
         (DataType.BYTES, "zz"),
         (DataType.BYTES, "abc"),
         (DataType.BIG_DECIMAL, "one"),
+        (DataType.BIG_DECIMAL, "1e999999999"),
+        (DataType.BIG_DECIMAL, "-1e-3000000000"),
     ],
 )
 def test_pql_refuses_literals_that_do_not_parse_with_code_200(data_type: DataType, value: LiteralValue) -> None:
@@ -83,11 +86,23 @@ def test_sql_compares_numbers_by_value() -> None:
     assert test_of(DataType.DOUBLE, SQL, Comparison.RANGE, lower=Bound(0, False), upper=Bound(1, False)) == FixedRange(5e-324, float(np.nextafter(1, 0)))
 
 
-def test_sql_is_strict_in_lists_and_on_multi_values() -> None:
-    with pytest.raises(InvalidQueryError):
-        test_of(DataType.INT, SQL, Comparison.IN, 1, 2000.0)
-    with pytest.raises(InvalidQueryError):
-        test_of(DataType.INT, SQL, Comparison.EQ, 2000.5, single_value=False)
+def test_sql_compares_numbers_in_lists_by_value_too_and_refuses_quoted_ones_that_do_not_fit() -> None:
+    members = test_of(DataType.INT, SQL, Comparison.IN, 1, 2000.0, 5.5, 3_000_000_000, -(2**31) - 1, Decimal("1e300"), float("inf"))
+    assert isinstance(members, FixedMembers) and members.values.tolist() == [1, 2000]
+    assert test_of(DataType.INT, SQL, Comparison.IN, 3_000_000_000, 1) == FixedRange(1, 1)
+    assert test_of(DataType.INT, SQL, Comparison.NOT_IN, 3_000_000_000, 5.5) == Nothing(), "negated: every value passes"
+    assert test_of(DataType.LONG, SQL, Comparison.IN, 2**63, -(2**63) - 1, 2**63 - 1) == FixedRange(2**63 - 1, 2**63 - 1)
+    for quoted in ("3000000000", "5.5"):
+        with pytest.raises(InvalidQueryError, match="Cannot convert value"):
+            test_of(DataType.INT, SQL, Comparison.IN, 1, quoted)
+
+
+def test_sql_is_strict_on_multi_values() -> None:
+    for value in (2000.5, 3_000_000_000):
+        with pytest.raises(InvalidQueryError):
+            test_of(DataType.INT, SQL, Comparison.EQ, value, single_value=False)
+        with pytest.raises(InvalidQueryError):
+            test_of(DataType.INT, SQL, Comparison.IN, value, 1, single_value=False)
     members = test_of(DataType.INT, SQL, Comparison.IN, 3, "1", 2, 3)
     assert isinstance(members, FixedMembers) and members.values.tolist() == [1, 2, 3]
     assert test_of(DataType.INT, SQL, Comparison.IN, 3, "3") == FixedRange(3, 3)
@@ -163,3 +178,21 @@ def test_bad_search_texts_and_patterns_are_refused() -> None:
         with pytest.raises(PinotError, match="RE2") as raised:
             test_of(DataType.STRING, dialect, Comparison.REGEXP_LIKE, "(")
         assert raised.value.code == (700 if dialect is SQL else 200)
+
+
+@pytest.mark.parametrize("data_type", [DataType.INT, DataType.LONG, DataType.TIMESTAMP])
+def test_numbers_of_thousands_of_digits_in_quotes_are_refused_like_other_numbers_that_do_not_fit(data_type: DataType) -> None:
+    """Python's int() refuses to read them with an error of its own."""
+    for dialect, error in ((PQL, QueryExecutionError), (SQL, InvalidQueryError)):
+        for sign in ("", "-", "+"):
+            with pytest.raises(error, match=f"Cannot convert value: '.9{{5000}}' to type: {data_type}" if sign else "Cannot convert value"):
+                test_of(data_type, dialect, Comparison.EQ, sign + "9" * 5000)
+        assert test_of(data_type, dialect, Comparison.EQ, "0" * 5000 + "7") == FixedRange(7, 7)
+
+
+@pytest.mark.parametrize("text", ["1" * 100_000 + "x", " " * 100_000 + "x", "1e" + "1" * 100_000 + "x"])
+def test_texts_of_many_digits_that_are_no_number_are_refused_at_once(text: str) -> None:
+    started = time.monotonic()
+    with pytest.raises(QueryExecutionError, match="to type: DOUBLE"):
+        test_of(DataType.DOUBLE, PQL, Comparison.EQ, text)
+    assert time.monotonic() - started < 5

@@ -15,6 +15,7 @@ from fake_segment import FakeSegment, fake_column
 from pinotpy.data_types import DataType, FieldType, default_null_value
 from pinotpy.errors import InvalidQueryError, QueryExecutionError
 from pinotpy.pql.ast import Call, Dialect, Expression, Identifier, Literal
+from pinotpy.query import execute as execution
 from pinotpy.query import scan
 from pinotpy.query.context import Bound, ColumnRef, Comparison, OrderBy, OutputColumn, Predicate, QueryContext, QueryKind
 from pinotpy.query.control import QueryControl
@@ -177,3 +178,33 @@ def test_order_by_multi_values_is_refused(dialect: Dialect, error: type[Exceptio
     context = query([ColumnRef("m", DataType.INT, False)], [Identifier("m")], order_by=(OrderBy(Identifier("m")),), dialect=dialect)
     with pytest.raises(error, match="multi-value"):
         execute(context, [segment], QueryControl())
+
+
+@pytest.mark.parametrize(
+    ("column", "asked", "limit", "scans"),
+    [
+        ("few", 5, 2, [1]),  # a tenth of the rows: the first segment has enough, and the others only larger values
+        ("few", 5, 2_000, [4]),
+        ("each", 905, 10, [4]),  # once a segment: none is tried alone
+        ("each", -1, 10, [4]),
+    ],
+)
+def test_a_segment_is_tried_alone_only_where_an_equality_leaves_enough(
+    column: str, asked: int, limit: int, scans: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbers = {"a": np.arange(4_000), "few": np.arange(4_000) % 10, "each": np.arange(4_000) % 1_000}
+    pieces = [{name: values[1_000 * i : 1_000 * (i + 1)].tolist() for name, values in numbers.items()} for i in range(4)]
+    segments = [FakeSegment(f"s{i}", [fake_column(name, DataType.INT, piece[name]) for name in numbers]) for i, piece in enumerate(pieces)]
+    found: list[int] = []
+    build = execution.build_scan
+
+    def watch(context: QueryContext, some: Any, *arguments: Any, **named: Any) -> Any:
+        found.append(len(some))
+        return build(context, some, *arguments, **named)
+
+    monkeypatch.setattr(execution, "build_scan", watch)
+    equal = Predicate(Identifier(column), Comparison.EQ, (asked,))
+    refs = [ColumnRef(name, DataType.INT) for name in numbers]
+    rows = execute(query(refs, [Identifier("a")], filter=equal, order_by=(OrderBy(Identifier("a")),), limit=limit), segments, QueryControl()).rows
+    assert rows is not None and rows["o0"].to_pylist() == np.flatnonzero(numbers[column] == asked)[:limit].tolist()
+    assert found == scans

@@ -27,8 +27,8 @@ from pinotpy.query.filter import conjunction, index_access
 from pinotpy.query.filter.tree import conjuncts
 from pinotpy.query.segment_set import SegmentSet
 from pinotpy.segment.builder import build_segment_into
-from pinotpy.segment.directory import MemoryDirectory
 from pinotpy.segment.immutable import ImmutableSegment, open_segment
+from pinotpy.segment.memory_directory import MemoryDirectory
 
 NUM_DOCS = 4_500
 TYPES = {"day": "INT", "user": "LONG", "url": "STRING", "kind": "INT", "i": "INT", "row": "INT"}

@@ -20,10 +20,11 @@ from pinotpy.errors import DataError, NotFoundError, SegmentCorruptError, Unsupp
 from pinotpy.segment import layout
 from pinotpy.segment.builder import build_segment_into
 from pinotpy.segment.checksum import crc32c
-from pinotpy.segment.directory import MemoryDirectory
 from pinotpy.segment.immutable import ImmutableSegment, open_segment, scrub
 from pinotpy.segment.layout import BufferEntry
-from pinotpy.segment.metadata import SegmentMetadata, segment_crc
+from pinotpy.segment.memory_directory import MemoryDirectory
+from pinotpy.segment.metadata import segment_crc
+from pinotpy.segment.metadata_reader import read_metadata
 
 NUM_DOCS = 300
 
@@ -190,7 +191,7 @@ def test_another_version_is_named_with_those_that_are_supported(sound: dict[str,
 
 def forged(sound: dict[str, bytes], columns: bytes) -> MemoryDirectory:
     """The same metadata over other bytes, with every CRC made right: what a hostile or buggy writer could send."""
-    metadata = SegmentMetadata.from_bytes(sound[layout.METADATA], "metadata")
+    metadata = read_metadata(sound[layout.METADATA], "metadata")
 
     def right(entry: BufferEntry) -> BufferEntry:
         return replace(entry, crc=crc32c(columns[entry.offset : entry.offset + layout.aligned(entry.size_bytes)]))
@@ -206,7 +207,7 @@ def forged(sound: dict[str, bytes], columns: bytes) -> MemoryDirectory:
 
 
 def test_forged_buffers_are_refused_or_read_within_bounds(sound: dict[str, bytes]) -> None:
-    metadata = SegmentMetadata.from_bytes(sound[layout.METADATA], "metadata")
+    metadata = read_metadata(sound[layout.METADATA], "metadata")
     rng = random.Random(3)
     outcomes = {"refused": 0, "read": 0}
     for column in metadata.columns:
@@ -245,7 +246,7 @@ def test_forged_buffers_are_refused_or_read_within_bounds(sound: dict[str, bytes
     ],
 )
 def test_what_kernels_would_follow_blindly_is_refused_even_with_right_crcs(sound: dict[str, bytes], kind: str, dtype: Any, value: int) -> None:
-    metadata = SegmentMetadata.from_bytes(sound[layout.METADATA], "metadata")
+    metadata = read_metadata(sound[layout.METADATA], "metadata")
     checked = 0
     for column in metadata.columns:
         entry = column.buffer(kind)
@@ -313,7 +314,7 @@ def with_right_crc(sound: dict[str, bytes], text: bytes) -> MemoryDirectory:
     data = layout.metadata_bytes(text)
     for _ in range(2):
         try:
-            SegmentMetadata.from_bytes(data, "metadata")
+            read_metadata(data, "metadata")
         except SegmentCorruptError as error:
             if "segmentCrc" in str(error) and isinstance(error.found, int):
                 body = orjson.loads(text) | {"segmentCrc": str(error.found)}

@@ -24,7 +24,7 @@ from pinotpy.segment.builder import build_segment
 from pinotpy.segment.column import ImmutableColumn
 from pinotpy.segment.decoded_cache import DecodedCache
 from pinotpy.segment.immutable import load_segment
-from pinotpy.segment.metadata import SegmentMetadata
+from pinotpy.segment.metadata_reader import read_metadata
 from pinotpy.segment.virtual import virtual_column
 
 SCHEMA = Schema.from_json(
@@ -89,7 +89,7 @@ def test_equal_rows_give_equal_bytes_however_they_are_cut_and_wherever_they_go(t
 
 def test_metadata_reads_back_equal(tmp_path: Path) -> None:
     built = build_segment(SCHEMA, CONFIG, rows().to_batches(), tmp_path, "s", raw_table_name="flights", creation_time_ms=5)
-    assert SegmentMetadata.from_bytes((tmp_path / "s" / "metadata").read_bytes(), "metadata") == built
+    assert read_metadata((tmp_path / "s" / "metadata").read_bytes(), "metadata") == built
     assert built.table_name == "flights" and built.num_docs == 1000
     assert (tmp_path / "s" / "columns").stat().st_size == built.size_bytes
 
@@ -329,7 +329,7 @@ from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.kernels import csr, ordered_bytes, packing
 from pinotpy.segment.builder import build_segment_into
-from pinotpy.segment.directory import MemoryDirectory
+from pinotpy.segment.memory_directory import MemoryDirectory
 from pinotpy.segment.immutable import open_segment
 from pinotpy.segment.warm import warm_segment_kernels
 

@@ -17,10 +17,12 @@ from pinotpy.segment import layout
 from pinotpy.segment import reload as reload_room
 from pinotpy.segment.builder import build_segment
 from pinotpy.segment.column_indexes import INDEX_FORMS, form_among
-from pinotpy.segment.directory import FileDirectory, MemoryDirectory, SegmentDirectory
+from pinotpy.segment.directory import SegmentDirectory
+from pinotpy.segment.file_directory import FileDirectory
 from pinotpy.segment.immutable import ImmutableSegment, load_segment, open_segment, scrub
 from pinotpy.segment.indexing import resolve_indexing
-from pinotpy.segment.reload import ReloadPlan, plan_reload, reload_segment
+from pinotpy.segment.memory_directory import MemoryDirectory
+from pinotpy.segment.reload import ReloadPlan, needs_rebuild, plan_reload, reload_segment
 
 TYPES = {"city": "STRING", "n": "INT", "cost": "DOUBLE", "raw": "STRING", "tags": "INT", "doc": "JSON", "up": "LONG"}
 SCHEMA = schema_of(TYPES, multi=["tags"])
@@ -217,7 +219,7 @@ def test_a_crash_at_any_step_leaves_a_segment_that_opens_as_before_or_after(tmp_
     with monkeypatch.context() as patched:
         for name in ("replace", "fsync", "fchmod"):
             patched.setattr(os, name, counted(getattr(os, name)))
-        patched.setattr("pinotpy.segment.directory._FileAmendment.abort", lambda self: None)  # a process that dies cleans nothing up
+        patched.setattr("pinotpy.segment.file_directory._FileAmendment.abort", lambda self: None)  # a process that dies cleans nothing up
         patched.setattr(FileDirectory, "put_marker", lambda *_: None)
         crashed = False
         try:
@@ -261,3 +263,23 @@ def test_damage_in_an_appended_file_is_found() -> None:
 def test_there_must_be_a_segment_to_amend(tmp_path: Path, make: Any) -> None:
     with pytest.raises(NotFoundError):
         make(tmp_path).amend()
+
+
+@pytest.mark.parametrize(
+    ("built", "asked", "words"),
+    [
+        (RAW, RAW, []),
+        (RAW, RAW | {"noDictionaryColumns": ["cost"], "invertedIndexColumns": ["raw"]}, ["'raw' is stored raw", "for its inverted index"]),
+        (RAW, {"invertedIndexColumns": ["raw", "cost"]}, ["'cost' is stored raw", "'raw' is stored raw", "'doc' is stored raw"]),
+        ({}, {"noDictionaryColumns": ["city"]}, ["'city' is stored with a dictionary"]),
+        (RAW, RAW | {"rangeIndexColumns": ["cost"], "bloomFilterColumns": ["raw"]}, []),
+    ],
+)
+def test_what_only_a_new_build_brings_is_told(built: dict[str, Any], asked: dict[str, Any], words: list[str]) -> None:
+    directory = build(SCHEMA, config_of(built), ROWS)
+    indexing = resolve_indexing(SCHEMA, config_of(asked))
+    told = needs_rebuild(open_segment(directory), SCHEMA, indexing)
+    assert all(part in told for part in words) and bool(told) == bool(words), told
+    after = reloaded(directory, config_of(asked))
+    assert needs_rebuild(after, SCHEMA, indexing) == told, "no reload changes it"
+    assert needs_rebuild(open_segment(build(SCHEMA, config_of(asked), ROWS)), SCHEMA, indexing) == ""

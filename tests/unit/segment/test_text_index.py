@@ -22,10 +22,10 @@ from pinotpy.functions.text_analysis import analyze
 from pinotpy.segment import layout
 from pinotpy.segment.builder import build_segment_into
 from pinotpy.segment.data_source import TextIndex
-from pinotpy.segment.directory import MemoryDirectory
 from pinotpy.segment.immutable import open_segment
 from pinotpy.segment.index import text as text_index
 from pinotpy.segment.index.text import VALUE_GAP, check_text_index, check_text_sizes
+from pinotpy.segment.memory_directory import MemoryDirectory
 from pinotpy.segment.metadata import ColumnMetadata
 
 SCHEMA = Schema.from_json(

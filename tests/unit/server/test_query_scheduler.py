@@ -9,7 +9,7 @@ import time
 import pytest
 
 from pinotpy.clock import SystemClock
-from pinotpy.errors import OutOfCapacityError, QueryTimeoutError
+from pinotpy.errors import OutOfCapacityError, QueryCancelledError, QueryTimeoutError
 from pinotpy.server.scheduler import QueryScheduler
 
 CLOCK = SystemClock()
@@ -76,6 +76,30 @@ def test_a_query_that_gave_up_waiting_does_not_block_the_next() -> None:
         assert not entered.is_set()
     assert entered.wait(5)
     thread.join(5)
+
+
+def test_a_query_that_is_cancelled_while_it_waits_leaves_at_once() -> None:
+    scheduler = QueryScheduler(CLOCK, concurrent_max=1, queue_max=10)
+    cancelled = threading.Event()
+    ended: list[type[Exception]] = []
+
+    def second() -> None:
+        try:
+            with scheduler.slot(in_s(30), is_cancelled=cancelled.is_set):
+                raise AssertionError("it was cancelled")
+        except QueryCancelledError as problem:
+            ended.append(type(problem))
+
+    with scheduler.slot(in_s(5)):
+        thread = threading.Thread(target=second)
+        thread.start()
+        wait_until(lambda: scheduler.waiting == 1)
+        cancelled.set()
+        scheduler.wake()
+        thread.join(0.5)
+        assert ended == [QueryCancelledError] and scheduler.waiting == 0
+    with scheduler.slot(in_s(5)):
+        assert scheduler.running == 1, "its turn went on to the next"
 
 
 def test_small_queries_have_places_of_their_own_and_wait_like_others_beyond_them() -> None:

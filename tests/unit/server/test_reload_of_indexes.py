@@ -5,90 +5,19 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
-from built_segments import batch_of, config_of, count, schema_of
+from built_segments import count
+from server_scene import SCHEMA, TABLE, Scene
 
 from pinotpy.clock import SystemClock
-from pinotpy.cluster.views import Message
 from pinotpy.errors import DataError, PinotError
 from pinotpy.segment import layout
 from pinotpy.segment import reload as reload_room
-from pinotpy.segment.builder import build_segment
 from pinotpy.segment.column_indexes import form_among
-from pinotpy.server.index_upkeep import IndexUpkeep
 from pinotpy.server.reload_jobs import JOBS_KEPT_MAX, ReloadJobs
 from pinotpy.server.tables.locks import SegmentLocks
-from pinotpy.server.tables.registry import SegmentRegistry
-from pinotpy.server.tables.store import SegmentStore
-from pinotpy.server.transitions import SegmentTransitions
-
-TABLE = "t_OFFLINE"
-SCHEMA = schema_of({"city": "STRING", "n": "INT"})
-ROWS = {"city": ["rome", "oslo", "rome"] * 50, "n": list(range(149, -1, -1))}
-
-
-class Properties:
-    """Records of segments, and documents that a test changes."""
-
-    def __init__(self) -> None:
-        self.crcs: dict[str, int] = {}
-        self.index: dict[str, Any] = {}
-
-    def segment(self, table: str, name: str) -> Any:
-        return SimpleNamespace(value=SimpleNamespace(crc=self.crcs[name], download_url=f"http://c/{name}", crypter=""))
-
-    def table_config(self, table: str) -> Any:
-        document = {"tableName": table, "tableType": "OFFLINE", "segmentsConfig": {"replication": "1"}, "tenants": {}, "metadata": {}}
-        return SimpleNamespace(value=document | {"tableIndexConfig": self.index})
-
-    def schema(self, name: str) -> Any:
-        dimensions = [{"name": name, "dataType": spec.data_type.value} for name, spec in SCHEMA.field_specs.items()]
-        return SimpleNamespace(value={"schemaName": "t", "dimensionFieldSpecs": dimensions})
-
-
-class Scene:
-    def __init__(self, directory: Path, num_segments: int) -> None:
-        self.properties = Properties()
-        self.registry = SegmentRegistry()
-        self.jobs = ReloadJobs(SystemClock())
-        self.failures: list[str] = []
-        for number in range(num_segments):
-            metadata = build_segment(SCHEMA, config_of(), [batch_of(SCHEMA, ROWS)], directory / TABLE, f"s{number}")
-            self.properties.crcs[f"s{number}"] = metadata.crc
-
-        def nothing(*_: Any) -> None:
-            return None
-
-        fails = self.failures.append
-        metrics = SimpleNamespace(segment_dropped=nothing, table_holds=nothing, reload_failed=fails, load_failed=fails, download_failed=fails)
-        store = SegmentStore(directory, cast(Any, None))
-        properties = cast(Any, self.properties)
-        self.assigned = list(self.properties.crcs)
-        self.upkeep = IndexUpkeep(properties)
-        self.transitions = SegmentTransitions(
-            self.registry, store, properties, cast(Any, metrics), self.upkeep, self.jobs, lambda table: self.assigned if table == TABLE else ()
-        )
-        for name in self.properties.crcs:
-            self.transitions.on_transition(TABLE, name, "OFFLINE", "ONLINE")
-
-    def reload(self, job: str, segment: str = "") -> None:
-        fields = {"MSG_SUBTYPE": "RELOAD_SEGMENT", "RESOURCE_NAME": TABLE, "PARTITION_NAME": segment, "reloadJobId": job}
-        self.transitions.on_message(Message("m1", fields))
-
-    def status(self, job: str) -> dict[str, Any]:
-        found = self.jobs.status(job, TABLE, self.registry.segments(TABLE))
-        assert found is not None
-        return found
-
-    def counts(self, job: str) -> tuple[int, int, int]:
-        found = self.status(job)
-        return found["totalSegmentCount"], found["successCount"], found["failureCount"]
-
-    def kinds(self, name: str, column: str) -> set[str]:
-        return {entry.kind for entry in self.registry.segments(TABLE)[name].column(column).metadata.buffers}
 
 
 def test_a_reload_follows_the_config_and_running_queries_keep_their_segments(tmp_path: Path) -> None:
@@ -108,6 +37,18 @@ def test_a_reload_follows_the_config_and_running_queries_keep_their_segments(tmp
     assert set(scene.upkeep.needed(TABLE, scene.registry.segments(TABLE).values())) == {"s0", "s1"}
     scene.reload("job2", "s1")
     assert form_among(scene.kinds("s0", "city"), "inverted") and not form_among(scene.kinds("s1", "city"), "inverted")
+
+
+def test_a_reload_says_what_only_a_new_build_brings(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, 2, index={"noDictionaryColumns": ["city"]})
+    scene.properties.index = {"invertedIndexColumns": ["city"], "rangeIndexColumns": ["n"]}
+    beyond = scene.upkeep.beyond(TABLE, scene.registry.segments(TABLE).values())
+    assert set(beyond) == {"s0", "s1"} and all("'city' is stored raw" in why and "inverted index" in why for why in beyond.values())
+    scene.reload("job1")
+    assert scene.counts("job1") == (2, 2, 0)
+    changes = scene.status("job1")["changes"]["s0"]
+    assert changes.startswith("built n.range; 'city' is stored raw") and changes.endswith("build the segment anew and upload it")
+    assert scene.upkeep.needed(TABLE, scene.registry.segments(TABLE).values()) == {}, "a further reload would change nothing"
 
 
 def test_a_load_builds_what_is_missing(tmp_path: Path) -> None:
@@ -180,7 +121,7 @@ def test_segments_that_cannot_be_loaded_or_are_not_here_are_failures_with_their_
     scene = Scene(tmp_path, 2)
     scene.transitions.on_transition(TABLE, "s1", "ONLINE", "OFFLINE")
     scene.properties.crcs["s1"] += 1  # neither here nor to be had: the scene has no fetcher that works
-    scene.transitions._store._fetcher = cast(Any, SimpleNamespace(fetch=failing_fetch))  # type: ignore[attr-defined]
+    scene.deep_store.failure = DataError("no such archive")
     with pytest.raises(DataError):
         scene.transitions.on_transition(TABLE, "s1", "OFFLINE", "ONLINE")
     scene.reload("job1")
@@ -190,8 +131,13 @@ def test_segments_that_cannot_be_loaded_or_are_not_here_are_failures_with_their_
     assert scene.status("job2")["failedSegments"]["elsewhere"]["errorMessage"] == "this server does not serve it"
 
 
-def failing_fetch(url: str, target: Path, rest_path: str) -> None:
-    raise DataError("no such archive")
+def test_a_segment_that_is_deleted_while_it_reloads_is_no_failure(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, 3)
+    scene.properties.index = {"invertedIndexColumns": ["city"]}
+    del scene.properties.crcs["s1"]
+    scene.reload("job1")
+    assert scene.status("job1")["failureCount"] == 0 and not scene.failures and scene.status("job1")["finishTimeMs"] > 0
+    assert [form_among(scene.kinds(name, "city"), "inverted") is not None for name in ("s0", "s1", "s2")] == [True, False, True]
 
 
 def test_a_job_that_is_told_twice_is_done_once_and_dropped_segments_are_not_waited_for(tmp_path: Path) -> None:

@@ -3,13 +3,13 @@ settings name while the segment appears beside the others. A real HTTP server on
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from scripted_web import NoWaiting, Web, fails, gives
 
 from pinotpy.clock import ManualClock, SystemClock
 from pinotpy.config.schema import Schema
@@ -22,108 +22,56 @@ from pinotpy.server.tables.store import SegmentStore
 
 SCHEMA = Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": [{"name": "a", "dataType": "INT"}]})
 URL, PATH = "http://elsewhere:9000/segments/t/t_0", "/segments/t/t_0"
-Answer = Callable[[BaseHTTPRequestHandler], None]
-
-
-class FakeController:
-    """Answers each GET with the next of `answers`, the last one for ever."""
-
-    def __init__(self) -> None:
-        self.answers: list[Answer] = []
-        self.num_requests = 0
-        controller = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                controller.num_requests += 1
-                controller.answers[min(controller.num_requests, len(controller.answers)) - 1](self)
-
-            def log_message(self, *args: object) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
-        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.01,))
-        self.thread.start()
-
-    def close(self) -> None:
-        self.server.shutdown()
-        self.thread.join()
-        self.server.server_close()
 
 
 @pytest.fixture
-def controller() -> Iterator[FakeController]:
-    fake = FakeController()
-    yield fake
-    fake.close()
+def controller() -> Iterator[Web]:
+    web = Web()
+    yield web
+    web.close()
 
 
-def gives(content: bytes) -> Answer:
-    def answer(request: BaseHTTPRequestHandler) -> None:
-        request.send_response(200)
-        request.send_header("content-length", str(len(content)))
-        request.end_headers()
-        request.wfile.write(content)
-
-    return answer
+def fetcher_of(controller: Web, limits: DownloadLimits, clock: SystemClock | ManualClock | None = None) -> ControllerFetcher:
+    return ControllerFetcher(lambda: [controller.url], dict, clock or NoWaiting(), limits=limits)
 
 
-def fails(request: BaseHTTPRequestHandler) -> None:
-    request.send_error(500)
-
-
-class _NoWaiting(SystemClock):
-    """Real time for deadlines, none between two tries."""
-
-    def __init__(self) -> None:
-        self.waits: list[float] = []
-
-    def wait(self, event: threading.Event, timeout_s: float) -> bool:
-        self.waits.append(timeout_s)
-        return event.is_set()
-
-
-def fetcher_of(controller: FakeController, limits: DownloadLimits, clock: SystemClock | ManualClock | None = None) -> ControllerFetcher:
-    return ControllerFetcher(lambda: [controller.url], dict, clock or _NoWaiting(), limits=limits)
-
-
-def test_a_failed_download_is_tried_again_as_often_as_the_setting_says(controller: FakeController, tmp_path: Path) -> None:
-    controller.answers = [fails, fails, gives(b"archive")]
+def test_a_failed_download_is_tried_again_as_often_as_the_setting_says(controller: Web, tmp_path: Path) -> None:
+    controller.answers = [fails(500), fails(500), gives(b"archive")]
     fetcher_of(controller, DownloadLimits(retries_max=2)).fetch(URL, tmp_path / "a", PATH)
     assert (tmp_path / "a").read_bytes() == b"archive"
 
-    controller.answers, controller.num_requests = [fails], 0
-    clock = _NoWaiting()
+    controller.answers = [fails(500)]
+    controller.seen.clear()
+    clock = NoWaiting()
     with pytest.raises(RemoteError, match="in 13 attempts"):
         fetcher_of(controller, DownloadLimits(retries_max=12), clock).fetch(URL, tmp_path / "b", PATH)
-    assert controller.num_requests == 13
+    assert len(controller.seen) == 13
     assert len(clock.waits) == 12, "no wait after the last try"
     assert max(clock.waits) <= 45, "waits grow to a bound"
 
 
-def test_no_retries_means_one_try(controller: FakeController, tmp_path: Path) -> None:
-    controller.answers = [fails, gives(b"archive")]
+def test_no_retries_means_one_try(controller: Web, tmp_path: Path) -> None:
+    controller.answers = [fails(500), gives(b"archive")]
     with pytest.raises(RemoteError, match="in 1 attempts"):
         fetcher_of(controller, DownloadLimits(retries_max=0)).fetch(URL, tmp_path / "a", PATH)
 
 
-def test_a_segment_that_no_controller_has_is_given_up_soon(controller: FakeController, tmp_path: Path) -> None:
-    controller.answers = [lambda request: request.send_error(404)]
-    clock = _NoWaiting()
+def test_a_segment_that_no_controller_has_is_given_up_soon(controller: Web, tmp_path: Path) -> None:
+    controller.answers = [fails(404)]
+    clock = NoWaiting()
     with pytest.raises(RemoteError, match=r"in 4 attempts.*HTTP 404"):
         fetcher_of(controller, DownloadLimits(), clock).fetch(URL, tmp_path / "a", PATH)
     assert sum(clock.waits) < 3
 
 
 def test_a_controller_that_is_away_is_waited_for_longer_than_its_restart(tmp_path: Path) -> None:
-    clock = _NoWaiting()
+    clock = NoWaiting()
     with pytest.raises(RemoteError, match="in 9 attempts"):
         ControllerFetcher(lambda: ["http://127.0.0.1:1"], dict, clock).fetch(URL, tmp_path / "a", PATH)
     assert 25 <= sum(clock.waits) <= 80
 
 
-def test_a_download_that_takes_too_long_is_broken_off(controller: FakeController, tmp_path: Path) -> None:
+def test_a_download_that_takes_too_long_is_broken_off(controller: Web, tmp_path: Path) -> None:
     clock = ManualClock()
 
     def drips(request: BaseHTTPRequestHandler) -> None:
@@ -139,11 +87,11 @@ def test_a_download_that_takes_too_long_is_broken_off(controller: FakeController
         fetcher_of(controller, DownloadLimits(timeout_ms=2_000, retries_max=0), clock).fetch(URL, tmp_path / "a", PATH)
 
 
-def test_an_archive_over_the_limit_is_not_asked_for_twice(controller: FakeController, tmp_path: Path) -> None:
+def test_an_archive_over_the_limit_is_not_asked_for_twice(controller: Web, tmp_path: Path) -> None:
     controller.answers = [gives(b"x" * 2_000)]
     with pytest.raises(DataError, match="over 1999 bytes"):
         fetcher_of(controller, DownloadLimits(archive_bytes_max=1_999)).fetch(URL, tmp_path / "a", PATH)
-    assert controller.num_requests == 1
+    assert len(controller.seen) == 1
 
 
 class _Copier:

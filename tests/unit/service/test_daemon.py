@@ -17,7 +17,7 @@ import httpx
 import pytest
 
 from pinotpy.errors import UserError
-from pinotpy.service.daemon import Daemon, Part, tune_process
+from pinotpy.service.daemon import Daemon, Part, _Signals, tune_process
 from pinotpy.service.http_server import bind
 
 TOY = Path(__file__).parent / "toy_daemon.py"
@@ -201,3 +201,18 @@ def test_a_library_that_another_thread_is_importing_does_not_stop_the_start(monk
         tune_process()
     finally:
         sys.setswitchinterval(interval)
+
+
+def test_a_signal_is_handled_while_the_event_it_asks_for_is_locked() -> None:
+    """Handlers run on the main thread, which holds the lock of its event for a moment whenever it begins to wait for it."""
+    daemon = Daemon("toy")
+    signals = _Signals(daemon)
+    try:
+        handler = threading.Thread(target=signals._handle, args=(signal.SIGTERM, None), daemon=True)
+        with daemon.stop_asked._cond:  # type: ignore[attr-defined]
+            handler.start()
+            handler.join(5.0)
+            assert not handler.is_alive(), "it waits for the lock that its own thread would hold"
+        assert signals.asked
+    finally:
+        signals.undo()

@@ -1,17 +1,25 @@
 """A daemon for test_daemon.py, run as a process: `python toy_daemon.py '{"port": 0, …}'`.
 
-Parts: `store` (can fail or hang), then `http`. It prints `stopped <part>` as each part stops.
+Parts: `store` (can fail or hang), then `http`. It prints `stopped <part>` as each part stops. `limits` stand instead of those of
+the daemon kit, `pool` has a pool's thread that never ends.
 """
 
 from __future__ import annotations
 
+import atexit
+import ctypes
 import json
+import os
+import signal
 import sys
 import threading
+import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from pinotpy.errors import ConnectionLostError
+from pinotpy.service import stop_watch
 from pinotpy.service.access import AllowAll
 from pinotpy.service.daemon import Daemon, Part, run_daemon
 from pinotpy.service.http import build_app
@@ -49,10 +57,19 @@ def parts(daemon: Daemon) -> Sequence[Part]:
             case "slow":
                 print("starting", flush=True)
                 release.wait(30)
+            case "stuck":
+                threading.Timer(0.3, print, ("starting",), {"flush": True}).start()  # when it is
+                wait_for_itself(ctypes.CDLL(None))
 
     def stop_store(timeout_s: float) -> None:
-        if options.get("store") == "hangs":
-            release.wait(60)
+        match options.get("store"):
+            case "hangs":
+                release.wait(60)
+            case "frozen":
+                wait_for_itself(ctypes.PyDLL(None))  # which keeps Python's lock
+        if "stop_s" in options:
+            print("stopping store", flush=True)
+            time.sleep(options["stop_s"])
         print("stopped store", flush=True)
 
     def start_http() -> None:
@@ -67,6 +84,29 @@ def parts(daemon: Daemon) -> Sequence[Part]:
     return [Part("store", start_store, stop_store, stop_timeout_s=options.get("stop_timeout_s", 5.0)), Part("http", start_http, stop_http)]
 
 
+def wait_for_itself(library: ctypes.CDLL) -> None:
+    """A wait that no signal ends."""
+    mutex = ctypes.create_string_buffer(128)
+    library.pthread_mutex_lock(mutex)
+    library.pthread_mutex_lock(mutex)
+
+
+if "signal_at" in options:
+    began = stop_watch.StopWatch._listen
+
+    def listen(watch: stop_watch.StopWatch) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        began(watch)
+
+    stop_watch.StopWatch._listen = listen  # type: ignore[method-assign]
+if "pool" in options:
+    ThreadPoolExecutor(1).submit(release.wait, 60)
+    atexit.register(print, "at exit")
+for name, value in options.get("limits", {}).items():
+    if name == "stop_bound_s":
+        setattr(Daemon, name, value)
+    else:
+        setattr(stop_watch, name, value)
 configure_logs(level="ERROR")
 ready_file = Path(options["ready_file"]) if "ready_file" in options else None
-sys.exit(run_daemon("broker", parts, ready=lambda: {"url": servers[0].url, "instance": f"Broker_127.0.0.1_{servers[0].port}"}, ready_file=ready_file))
+run_daemon("broker", parts, ready=lambda: {"url": servers[0].url, "instance": f"Broker_127.0.0.1_{servers[0].port}"}, ready_file=ready_file)

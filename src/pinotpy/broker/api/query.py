@@ -1,4 +1,4 @@
-"""POST and GET /query (PQL), /query/sql (SQL): body to Question, answered before FastAPI (design D9).
+"""POST and GET /query (PQL), /query/sql (SQL): body to Question, answered before FastAPI.
 
 A body that isn't JSON or has no query text is HTTP 400; everything else is HTTP 200 with the answer or its `exceptions`.
 A client whose Accept header prefers Arrow gets rows as an Arrow stream, and what has no table (faults) as JSON all the same.

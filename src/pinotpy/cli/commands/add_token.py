@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from pinotpy.cli import options
 
 NAME = "add-token"
 
@@ -15,9 +18,11 @@ def run(
     name: Annotated[str, typer.Option("--name", help="user that the token acts for")],
     days: Annotated[int, typer.Option("--days", help="how long it is valid; 0 = until it is revoked", min=0)] = 90,
     comment: Annotated[str, typer.Option("--comment", help="what it is for")] = "",
+    as_json: options.Json = False,
 ) -> None:
     from pinotpy.clock import SystemClock
     from pinotpy.service.users_file import add_token
 
     expires_at_ms = SystemClock().now_ms() + days * 86_400_000 if days else None
-    typer.echo(add_token(users_file, name, expires_at_ms=expires_at_ms, comment=comment))
+    token = add_token(users_file, name, expires_at_ms=expires_at_ms, comment=comment)
+    typer.echo(json.dumps({"token": token, "user": name, "expiresAtMs": expires_at_ms, "usersFile": str(users_file)}) if as_json else token)

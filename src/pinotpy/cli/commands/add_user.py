@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from pinotpy.cli import options
 
 NAME = "add-user"
 
@@ -21,6 +24,7 @@ def run(
     cluster: Annotated[str, typer.Option("--cluster", help="rights on the cluster: READ, WRITE, ADMIN")] = "",
     admin: Annotated[bool, typer.Option("--admin", help="all rights on everything")] = False,
     replace: Annotated[bool, typer.Option("--replace", help="replace a user of that name")] = False,
+    as_json: options.Json = False,
 ) -> None:
     from pinotpy.errors import Fault, InvalidConfigError
     from pinotpy.service.rights import ALL_RIGHTS, Rights
@@ -35,4 +39,4 @@ def run(
         if faults:
             raise InvalidConfigError("the rights are not valid:", tuple(faults))
     add_user(users_file, name, password, rights, replace_existing=replace)
-    typer.echo(f"user '{name}' is in {users_file}")
+    typer.echo(json.dumps({"user": name, "usersFile": str(users_file)}) if as_json else f"user '{name}' is in {users_file}")

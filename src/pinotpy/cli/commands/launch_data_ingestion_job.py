@@ -27,9 +27,8 @@ def run(
     from pinotpy.clock import SystemClock
     from pinotpy.config.properties import parse_properties
     from pinotpy.ingest.jobs.example import EXAMPLE
-    from pinotpy.ingest.jobs.properties_spec import read_properties_spec
     from pinotpy.ingest.jobs.run import run_job
-    from pinotpy.ingest.jobs.spec import read_job_spec
+    from pinotpy.ingest.jobs.spec_file import read_spec_file, read_text
     from pinotpy.ingest.jobs.templates import default_values, parse_values
 
     if example:
@@ -39,28 +38,11 @@ def run(
         raise UserError("--job-spec-file is missing: name the job's spec, or ask for one to begin with by --example")
     given = default_values(SystemClock().now_ms())
     if property_file is not None:
-        given |= parse_properties(_text(str(property_file)), f"'{property_file}'")
+        given |= parse_properties(read_text(str(property_file)), f"'{property_file}'")
     given |= os.environ
     given |= parse_values(values or [])
-    read = read_properties_spec if job_spec_file.endswith(".properties") else read_job_spec
-    spec = read(_text(job_spec_file), given)
+    spec = read_spec_file(job_spec_file, given)
     framework = spec.execution_framework_spec.name
     if framework.lower() != "standalone":
         typer.echo(f"executionFrameworkSpec.name is '{framework}': this command works on this machine alone, `pinotpy spark` on Spark", err=True)
     run_and_report(lambda progress: run_job(spec, progress=progress), as_json=as_json)
-
-
-def _text(uri: str) -> str:
-    """A text of any file system that needs no settings; the settings of the others stand in the spec itself."""
-    from pinotpy.fs.file_systems import file_system_for
-    from pinotpy.fs.uris import masked
-    from pinotpy.ingest.jobs.yaml_text import TEXT_BYTES_MAX
-
-    with file_system_for(uri).open(uri) as stream:
-        text = stream.read(TEXT_BYTES_MAX + 1)
-    if len(text) > TEXT_BYTES_MAX:
-        raise UserError(f"'{masked(uri)}' has more than {TEXT_BYTES_MAX} bytes: expected a job spec or properties")
-    try:
-        return text.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise UserError(f"'{masked(uri)}' is no UTF-8 text: byte 0x{text[error.start]:02x} at {error.start}") from error

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import signal
 import tempfile
-import threading
+import time
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 NAME = "quickstart"
+# Not one long wait: a signal that the system gave to another thread does not end it.
+_LOOK_S = 0.5
 
 
 def run(
@@ -22,38 +25,50 @@ def run(
     controller_port: Annotated[int | None, typer.Option("--controller-port", help="controller's port (default 9000, or a free one)")] = None,
     broker_port: Annotated[int | None, typer.Option("--broker-port", help="broker's port (default 8099, or a free one)")] = None,
     zk_address: Annotated[str | None, typer.Option("--zk-address", help="use this ZooKeeper instead of the embedded one")] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="when the cluster is up, one line of JSON with its addresses; everything else goes to standard error")
+    ] = False,
 ) -> None:
     from pinotpy.cli.quickstart import Ports, Quickstart
     from pinotpy.errors import UserError
 
     if kind.lower() not in ("offline", "batch"):
         raise UserError(f"no quickstart is called '{kind}': found so far: offline")
-    interrupted = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: _interrupt(interrupted))
+    interrupted: list[bool] = []  # no Event: its handler may run while the main thread holds the event's own lock
+    ends = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # else it is meant to survive its terminal: nohup
+        ends.append(signal.SIGHUP)
     # A folder of our own is removed at the end, unless something failed: then its logs are all there is to look at.
     scratch = directory or Path(tempfile.mkdtemp(prefix="pinotpy-quickstart-"))
-    quickstart = Quickstart(scratch, Ports(zk_port, controller_port, broker_port), zk_address)
+    quickstart = Quickstart(scratch, Ports(zk_port, controller_port, broker_port), zk_address, as_json=as_json)
     failed, status = True, 0
     try:
+        for number in ends:
+            signal.signal(number, lambda *_: _interrupt(interrupted))
         quickstart.run()
+        if as_json:
+            typer.echo(json.dumps(quickstart.addresses()))
         if not stop:
             quickstart.print_addresses()
-            interrupted.wait()
+            while not interrupted:
+                time.sleep(_LOOK_S)
         failed = False
     except Exception as error:
         # A library that was at work may have made an error of its own of the interrupt (pydantic building a class does).
-        if not (isinstance(error, _InterruptedError) or interrupted.is_set()):
+        if not (isinstance(error, _InterruptedError) or interrupted):
             raise
-        quickstart.console.print("interrupted")
+        quickstart.say("interrupted")
         failed, status = False, 0 if quickstart.is_complete else 130
+    except SystemExit:
+        # rich's way to say that nobody reads any more: quickstart | head -1.
+        failed, status = False, 1
     finally:
         # From here on a second Ctrl-C must not leave daemons behind.
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in ends:
             signal.signal(number, signal.SIG_IGN)
         failed = not quickstart.stop() or failed
         if failed:
-            quickstart.console.print(f"data and logs are kept in {scratch}", soft_wrap=True)
+            quickstart.say(f"data and logs are kept in {scratch}")
         elif directory is None:
             shutil.rmtree(scratch, ignore_errors=True)
     raise typer.Exit(1 if failed else status)
@@ -63,7 +78,7 @@ class _InterruptedError(Exception):
     """Ctrl-C or SIGTERM while working."""
 
 
-def _interrupt(event: threading.Event) -> None:
-    if not event.is_set():
-        event.set()
+def _interrupt(interrupted: list[bool]) -> None:
+    if not interrupted:
+        interrupted.append(True)
         raise _InterruptedError

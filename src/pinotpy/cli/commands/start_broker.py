@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
@@ -24,4 +23,4 @@ def run(
     from pinotpy.broker.service import run_broker
     from pinotpy.config.settings import BrokerSettings
 
-    sys.exit(run_broker(common.settings(BrokerSettings, host=broker_host, port=broker_port), common.ready_file))
+    run_broker(common.settings(BrokerSettings, host=broker_host, port=broker_port), common.ready_file)

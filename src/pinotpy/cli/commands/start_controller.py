@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
@@ -25,4 +24,4 @@ def run(
     from pinotpy.config.settings import ControllerSettings
     from pinotpy.controller.service import run_controller
 
-    sys.exit(run_controller(common.settings(ControllerSettings, host=controller_host, port=controller_port, data_dir=data_dir), common.ready_file))
+    run_controller(common.settings(ControllerSettings, host=controller_host, port=controller_port, data_dir=data_dir), common.ready_file)

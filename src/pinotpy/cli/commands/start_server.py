@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -28,9 +27,7 @@ def run(
     from pinotpy.config.settings import ServerSettings
     from pinotpy.server.service import run_server
 
-    sys.exit(
-        run_server(
-            common.settings(ServerSettings, host=server_host, port=server_port, admin_port=server_admin_port, data_dir=data_dir, segment_dir=segment_dir),
-            common.ready_file,
-        )
+    run_server(
+        common.settings(ServerSettings, host=server_host, port=server_port, admin_port=server_admin_port, data_dir=data_dir, segment_dir=segment_dir),
+        common.ready_file,
     )

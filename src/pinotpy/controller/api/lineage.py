@@ -19,7 +19,7 @@ from pinotpy.controller.api.segments import halves_asked
 from pinotpy.controller.context import Controller
 from pinotpy.errors import UserError
 from pinotpy.names import check_segment_name
-from pinotpy.service.routes import Action, Routes, table
+from pinotpy.service.routes import Action, Handler, Routes, table
 
 Type = Annotated[str | None, Query(alias="type", description="OFFLINE or REALTIME.")]
 EntryId = Annotated[str, Query(description="The id that startReplaceSegments answered.", max_length=200)]
@@ -40,20 +40,17 @@ def lineage_routes(controller: Controller) -> Routes:
     """Declare them."""
     routes = Routes("Segment")
 
+    def step(name: str, summary: str, body: str, example: Any = None) -> Callable[[Handler], Handler]:
+        what = json_body(body, example=example)
+        return routes.post(f"/segments/{{tableName}}/{name}", Action.WRITE, table("tableName"), summary=summary, openapi_extra=what, responses=RESPONSES)
+
     @routes.get("/segments/{tableName}/lineage", Action.READ, table("tableName"), summary="Which segments replace which others, oldest first")
     def list_lineage(tableName: str, type: Type = None) -> Response:
         found = controller.catalog.lineage(_half(controller, tableName, type))
         # An empty body where nothing was ever replaced, as the reference answers.
         return Response(orjson.dumps(found.lineage.to_json_dict()), media_type="application/json") if found is not None else Response()
 
-    @routes.post(
-        "/segments/{tableName}/startReplaceSegments",
-        Action.WRITE,
-        table("tableName"),
-        summary="Announce that segments will take the place of others",
-        openapi_extra=json_body("segmentsFrom, segmentsTo, customMap.", example=START_EXAMPLE),
-        responses=RESPONSES,
-    )
+    @step("startReplaceSegments", "Announce that segments will take the place of others", "segmentsFrom, segmentsTo, customMap.", START_EXAMPLE)
     async def start(
         tableName: str,
         body: RawBody,
@@ -72,17 +69,13 @@ def lineage_routes(controller: Controller) -> Routes:
             _custom_map(document),
         )
         check_start(event)
-        half = await asyncio.to_thread(_half, controller, tableName, type)
-        await _when_ready(controller, lambda: replacing.start_replace(controller, half, event))
+        await _when_ready(controller, tableName, type, lambda half: replacing.start_replace(controller, half, event))
         return {"segmentLineageEntryId": event.entry_id}
 
-    @routes.post(
-        "/segments/{tableName}/endReplaceSegments",
-        Action.WRITE,
-        table("tableName"),
-        summary="Switch queries to the new segments, once all of them are served",
-        openapi_extra=json_body("segmentsTo: those that came, if fewer than announced; customMap."),
-        responses=RESPONSES,
+    @step(
+        "endReplaceSegments",
+        "Switch queries to the new segments, once all of them are served",
+        "segmentsTo: those that came, if fewer than announced; customMap.",
     )
     async def end(
         tableName: str,
@@ -93,18 +86,10 @@ def lineage_routes(controller: Controller) -> Routes:
     ) -> dict[str, str]:
         document = _document(body)
         event = EndReplace(segmentLineageEntryId, _names(document, "segmentsTo"), _custom_map(document))
-        half = await asyncio.to_thread(_half, controller, tableName, type)
-        await _when_ready(controller, lambda: replacing.end_replace(controller, half, event, cleanup=cleanup))
+        half = await _when_ready(controller, tableName, type, lambda half: replacing.end_replace(controller, half, event, cleanup=cleanup))
         return {"status": f"Replacement {segmentLineageEntryId} of segments of table {half} is completed"}
 
-    @routes.post(
-        "/segments/{tableName}/revertReplaceSegments",
-        Action.WRITE,
-        table("tableName"),
-        summary="Switch queries back to the old segments",
-        openapi_extra=json_body("customMap."),
-        responses=RESPONSES,
-    )
+    @step("revertReplaceSegments", "Switch queries back to the old segments", "customMap.")
     async def revert(
         tableName: str,
         body: RawBody,
@@ -113,24 +98,24 @@ def lineage_routes(controller: Controller) -> Routes:
         forceRevert: bool = Query(False, description="true: also an entry in progress, also while old segments are not served."),
     ) -> dict[str, str]:
         event = RevertReplace(segmentLineageEntryId, forceRevert, _custom_map(_document(body)))
-        half = await asyncio.to_thread(_half, controller, tableName, type)
-        await _when_ready(controller, lambda: replacing.revert_replace(controller, half, event))
+        half = await _when_ready(controller, tableName, type, lambda half: replacing.revert_replace(controller, half, event))
         return {"status": f"Replacement {segmentLineageEntryId} of segments of table {half} is reverted"}
 
     return routes
 
 
-async def _when_ready(controller: Controller, step: Callable[[], None]) -> None:
-    """Do a step as soon as it can be done. Raises NotReadyError after `replace_wait_ms`."""
+async def _when_ready(controller: Controller, name: str, type_text: str | None, step: Callable[[str], None]) -> str:
+    """Do a step on a half of the table as soon as it can be done; gives the half's name. Raises NotReadyError after `replace_wait_ms`."""
+    half = await asyncio.to_thread(_half, controller, name, type_text)
     ends = time.monotonic() + controller.settings.replace_wait_ms / 1000
     while True:
         try:
-            await asyncio.to_thread(step)
+            await asyncio.to_thread(step, half)
         except NotReadyError:
             if time.monotonic() + POLL_S > ends:
                 raise
         else:
-            return
+            return half
         await asyncio.sleep(POLL_S)
 
 

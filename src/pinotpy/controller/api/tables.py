@@ -66,13 +66,14 @@ def table_routes(controller: Controller) -> Routes:
         authorise(request, Action.ADMIN, table_resource(config.raw_table_name))
         with counted(controller.metrics, "controllerTableAddError"):
             tables.add_table(controller, config)
-        return success(f"Table {config.name_with_type} successfully added", config.unrecognized)
+        return success(f"Table {config.name_with_type} successfully added", config.unrecognized, config.without_effect)
 
     @routes.post("/tables/validate", Action.READ, EACH_TABLE, summary="Check a table config without storing it", openapi_extra=TABLE_BODY)
     def validate_table(body: RawBody) -> dict[str, Any]:
         config = TableConfig.from_json(body)
         check_table(catalog, config)
-        return {config.table_type.value: config.to_json_dict(), "unrecognizedProperties": config.unrecognized}
+        told = {"propertiesWithoutEffect": config.without_effect} if config.without_effect else {}
+        return {config.table_type.value: config.to_json_dict(), "unrecognizedProperties": config.unrecognized} | told
 
     @routes.get("/tables/{tableName}", Action.READ, table("tableName"), summary="Config of a table, by type; with `state` (old form) switches it")
     def get_table(
@@ -102,7 +103,7 @@ def table_routes(controller: Controller) -> Routes:
             tables.update_table(controller, tableName, config)
         except InvalidConfigError as error:
             raise InvalidConfigError(f"Invalid table config: {tableName[:200]} with error: {error.message}") from error
-        return success(f"Table config updated for {tableName}", config.unrecognized)
+        return success(f"Table config updated for {tableName}", config.unrecognized, config.without_effect)
 
     @routes.delete("/tables/{tableName}", Action.ADMIN, table("tableName"), summary="Delete a table with its segments")
     def delete_table(

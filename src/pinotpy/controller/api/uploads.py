@@ -26,7 +26,7 @@ from pinotpy.controller.context import Controller
 from pinotpy.controller.multipart import receive_parts
 from pinotpy.controller.registration import UploadConditions, register_segment
 from pinotpy.controller.upload import Arrival, Uploaded, UploadRequest, accept_upload, target_table
-from pinotpy.errors import DataError, OutOfCapacityError, PayloadTooLargeError, UserError
+from pinotpy.errors import DataError, NotLeaderError, OutOfCapacityError, PayloadTooLargeError, UserError
 from pinotpy.fs.crypters import NO_OP, decrypted
 from pinotpy.names import TableType, check_segment_name
 from pinotpy.service.errors import UnsupportedMediaTypeError
@@ -131,7 +131,14 @@ def upload_routes(controller: Controller) -> Routes:
             async def at_leader() -> SegmentZkMetadata | None:
                 return await controller.register_at_leader(segment, conditions)
 
-            return asyncio.run_coroutine_threadsafe(at_leader(), loop).result(REGISTRATION_TIMEOUT_S)
+            asked = asyncio.run_coroutine_threadsafe(at_leader(), loop)
+            try:
+                return asked.result(REGISTRATION_TIMEOUT_S)
+            except TimeoutError as error:
+                asked.cancel()
+                raise NotLeaderError(
+                    f"no lead controller answered within {REGISTRATION_TIMEOUT_S:g} s; one may register the segment yet: upload it again"
+                ) from error
 
         if tableName:
             # Known before the body: somebody without the right sends no gigabyte for nothing.
@@ -232,7 +239,7 @@ def _delivery(request: Request) -> Delivery:
     crypter = headers.get("crypter", "").strip()
     crypter = "" if crypter.rpartition(".")[2].lower() == NO_OP else crypter
     media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
-    uri = headers.get("download_uri", "").strip()
+    uri = _utf8(headers.get("download_uri", "")).strip()
     if upload_type != "SEGMENT" and not uri:
         raise UserError(f"Source download URI is required in header field 'DOWNLOAD_URI' for {upload_type} upload mode")
     if upload_type in ("URI", "JSON"):
@@ -313,6 +320,14 @@ def _upload_request(request: Request, table_name: str | None, type_text: str, *,
         if_match=request.headers.get("if-match"),
         custom_map=_custom_map(request),
     )
+
+
+def _utf8(header: str) -> str:
+    """A header that was sent as UTF-8; what arrives is read byte by byte."""
+    try:
+        return header.encode("latin-1").decode()
+    except UnicodeError:
+        return header
 
 
 def _flag(request: Request, header: str) -> bool:

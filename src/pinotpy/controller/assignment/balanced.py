@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 
 def count_segments(assignment: Mapping[str, Mapping[str, str]]) -> Counter[str]:
@@ -21,13 +21,3 @@ def assign_balanced(candidates: tuple[str, ...], counts: Mapping[str, int], repl
     assert 0 < replication <= len(candidates), "checked by check_enough"
     by_load = sorted(range(len(candidates)), key=lambda index: (counts.get(candidates[index], 0), index))
     return tuple(candidates[index] for index in by_load[:replication])
-
-
-def assign_all_balanced(segments: Iterable[str], candidates: tuple[str, ...], counts: Mapping[str, int], replication: int) -> dict[str, tuple[str, ...]]:
-    """Assign several new segments one after the other, each seeing those before it."""
-    running = Counter(dict(counts))
-    placed: dict[str, tuple[str, ...]] = {}
-    for segment in segments:
-        placed[segment] = assign_balanced(candidates, running, replication)
-        running.update(placed[segment])
-    return placed

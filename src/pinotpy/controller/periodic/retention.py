@@ -1,5 +1,5 @@
-"""Retention: segments that were replaced, segments whose newest row is older than the table keeps, and deleted files whose time is up
-(RetentionManager)."""
+"""Retention: segments that were replaced, segments whose newest row is older than the table keeps, what is left of deletions, and deleted
+files whose time is up (RetentionManager)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from pinotpy.config.segments_config import SegmentsConfig
 from pinotpy.controller.context import Controller
-from pinotpy.controller.deletion import delete_segments, purge_deleted_files
+from pinotpy.controller.deletion import delete_segments, finish_deletions, purge_deleted_files
 from pinotpy.controller.lineage import arriving_segments, clean_lineage
 from pinotpy.controller.segment_check import TIME_MAX_MS, TIME_MIN_MS
 from pinotpy.names import TableType, split_table_name
@@ -59,4 +59,7 @@ class RetentionManager:
             LOG.info("segments expired table=%s segments=%d kept_ms=%d first=%s", table_name_with_type, len(expired), kept_ms, expired[0])
 
     def run_once(self) -> None:
-        purge_deleted_files(self._controller)
+        try:
+            finish_deletions(self._controller)
+        finally:
+            purge_deleted_files(self._controller)

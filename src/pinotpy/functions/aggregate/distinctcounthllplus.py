@@ -11,9 +11,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType
+from pinotpy.functions.plans import DistributionPlan, Hashing, Plan, RegisterPlan
 from pinotpy.functions.sketches import hyperloglog_plus
 from pinotpy.functions.sketches.hash64 import murmur64_of_values
-from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, DistributionPlan, Groups, Hashing, Parameter, Plan, RegisterPlan
+from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, Groups, Parameter
 
 
 class DistinctCountHllPlus(AggregateFunction):

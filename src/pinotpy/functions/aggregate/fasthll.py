@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType
 from pinotpy.functions.aggregate.distinctcounthll import DistinctCountHll
+from pinotpy.functions.plans import DistributionPlan, Plan
 from pinotpy.functions.sketches import hyperloglog
-from pinotpy.functions.spec import AggregateExample, Argument, DistributionPlan, Plan
+from pinotpy.functions.spec import AggregateExample, Argument
 
 _OFFSET = 129
 

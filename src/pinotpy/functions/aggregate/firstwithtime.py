@@ -17,7 +17,8 @@ from pinotpy.decimals import encode_decimal
 from pinotpy.errors import InvalidQueryError
 from pinotpy.functions.named_types import named_type
 from pinotpy.functions.picked_rows import merge_picked, pick_rows
-from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, Groups, Parameter, RowBlock, RowPlan
+from pinotpy.functions.plans import RowBlock, RowPlan
+from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, Groups, Parameter
 from pinotpy.pql.ast import Dialect
 
 _TIMES: Final = (DataType.INT, DataType.LONG, DataType.FLOAT, DataType.DOUBLE, DataType.TIMESTAMP)

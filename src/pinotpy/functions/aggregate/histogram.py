@@ -16,21 +16,9 @@ from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError
+from pinotpy.functions.plans import DistributionPlan, Plan, SlotPlan, Update, Values, Word
 from pinotpy.functions.sketches.multiset import numbers_of
-from pinotpy.functions.spec import (
-    AggregateExample,
-    AggregateFunction,
-    Argument,
-    DistributionPlan,
-    Groups,
-    Parameter,
-    Plan,
-    SlotPlan,
-    Update,
-    Values,
-    Word,
-    check_number,
-)
+from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, Groups, Parameter, check_number
 from pinotpy.pql.ast import Dialect
 
 BUCKETS_MAX: Final = 10_000
@@ -49,7 +37,8 @@ class Histogram(AggregateFunction):
     examples: ClassVar[Mapping[str, AggregateExample]] = {"histogram": AggregateExample("HISTOGRAM(points, 0, 9, 3)", [2.0, 3.0, 1.0])}
 
     def __init__(self, edges: NDArray[np.float64] | None = None, *, even: bool = False) -> None:
-        """`edges`: float64[buckets + 1], ascending; None until a call says them. `even`: they are finite and evenly apart."""
+        """`edges`: float64[buckets + 1], ascending; None until a call says them. `even`: they are finite and evenly apart, and so is how many
+        buckets a unit has."""
         self.edges = np.array([-np.inf, np.inf]) if edges is None else edges
         # What the kernel reads (kernels/histogram.py), of whole numbers and of doubles; it lives as long as this function.
         self._heads = [np.concatenate([[self.num_buckets, floating + 2 * even], self.edges.view(np.int64)]) for floating in (0, 1)]
@@ -71,7 +60,10 @@ class Histogram(AggregateFunction):
             raise InvalidQueryError(f"HISTOGRAM takes its buckets as constants: {_FORMS}")
         if len(edges) > BUCKETS_MAX + 1:
             raise InvalidQueryError(f"expected at most {BUCKETS_MAX} buckets of HISTOGRAM, found {len(edges) - 1}")
-        return Histogram(edges, even=len(parameters) == 3 and bool(np.isfinite(edges[-1] - edges[0])))
+        with np.errstate(over="ignore"):
+            # Buckets of a hundred thousandth of the least normal double: what a value times so many a unit is, is no number.
+            steps = np.array([edges[-1] - edges[0], (len(edges) - 1) / (edges[-1] - edges[0])])
+        return Histogram(edges, even=len(parameters) == 3 and bool(np.isfinite(steps).all()))
 
     @property
     def num_buckets(self) -> int:

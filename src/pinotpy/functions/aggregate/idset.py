@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType
 from pinotpy.errors import QueryExecutionError
+from pinotpy.functions.plans import DistributionPlan
 from pinotpy.functions.sketches.idset import IdSetOptions, parse_options, write_id_set
-from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, DistributionPlan, Groups, Parameter
+from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, Groups, Parameter
 from pinotpy.functions.states import assemble_sets, distinct_sets, merge_sets, set_field
 
 ANSWER_SIZE_BYTES_MAX = 1 << 29

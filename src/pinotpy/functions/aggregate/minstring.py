@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType
 from pinotpy.functions.extremes import Extremes
-from pinotpy.functions.spec import AggregateExample, Argument, DistributionPlan, check_types
+from pinotpy.functions.plans import DistributionPlan
+from pinotpy.functions.spec import AggregateExample, Argument, check_types
 from pinotpy.functions.states import extremes_of
 from pinotpy.pql.ast import Dialect
 

@@ -11,7 +11,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType
-from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, DistributionPlan, Groups
+from pinotpy.functions.plans import DistributionPlan
+from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, Groups
 from pinotpy.functions.states import distinct_sets, merge_counts, set_sizes
 
 

@@ -10,8 +10,9 @@ import pyarrow.compute as pc
 
 from pinotpy.data_types import LONG_MIN, DataType
 from pinotpy.errors import QueryExecutionError
+from pinotpy.functions.plans import Plan
 from pinotpy.functions.slots import sum_plan
-from pinotpy.functions.spec import WHOLE_NUMBERS, AggregateExample, AggregateFunction, Argument, Groups, Plan, check_types
+from pinotpy.functions.spec import WHOLE_NUMBERS, AggregateExample, AggregateFunction, Argument, Groups, check_types
 from pinotpy.functions.states import WIDE, merge_sums
 from pinotpy.pql.ast import Dialect
 

@@ -28,7 +28,7 @@ from pinotpy.functions.scalar.time_units import NANOS, convert_units, long_array
 from pinotpy.functions.time_zones import UTC, TimeZone, time_zone
 from pinotpy.pql.ast import Dialect
 
-_ZONE = re.compile(r"(.*?)\s+tz\s*\(\s*(.*?)\s*\)\s*", re.IGNORECASE | re.DOTALL)
+_ZONE = re.compile(r"\stz\s*+\(", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +68,11 @@ def parse_time_format(text: str) -> TimeFormat:
         raise _invalid(text)
     size, unit, kind = _size(parts[0], text), time_unit(parts[1], f"format: {text}"), parts[2].strip().upper()
     if kind == "SIMPLE_DATE_FORMAT" and len(parts) == 4:
-        zoned = _ZONE.fullmatch(parts[3])
-        return _by_pattern(zoned[1], zoned[2], size, unit) if zoned else _by_pattern(parts[3], "UTC", size, unit)
+        written = parts[3].rstrip()
+        zoned = _ZONE.search(written, 0, len(written) - 1) if written.endswith(")") else None
+        if zoned is None:
+            return _by_pattern(parts[3], "UTC", size, unit)
+        return _by_pattern(written[: zoned.start()].rstrip(), written[zoned.end() : -1].strip(), size, unit)
     if len(parts) == 4 or kind not in ("EPOCH", "TIMESTAMP"):
         raise _invalid(text)
     return TimeFormat(unit, size) if kind == "EPOCH" else TimeFormat()

@@ -40,8 +40,15 @@ def _fast_strpos(values: pa.Array, constants: Sequence[Any]) -> pa.Array | None:
 
 def _strrpos(text: str, find: str, start: int | None = None) -> int:
     """Position of the last occurrence that begins at `start` or before."""
-    end = len(text) if start is None or start >= java_length(text) else start + java_length(find)
-    return java_position(text, text.rfind(find, 0, max(end, 0))) if start is None or start >= 0 else -1
+    if start is not None and start < 0:
+        return -1
+    last = len(text) if start is None or start >= java_length(text) else _code_point_position(text, start)
+    return java_position(text, text.rfind(find, 0, last + len(find)))
+
+
+def _code_point_position(text: str, position: int) -> int:
+    """The position of the code point that has the UTF-16 unit at a position within the text."""
+    return position if text.isascii() else len(text.encode("utf-16-le")[: 2 * position + 2].decode("utf-16-le", "replace")) - 1
 
 
 def _hamming_distance(left: str, right: str) -> int:

@@ -106,24 +106,22 @@ def _normalize(text: str, form: str = "NFC") -> str:
 
 def split_by_whole_separator(text: str, separator: str, limit: int = -1) -> list[str]:
     """The parts between separators, at most `limit` of them if it is positive; the last keeps what follows."""
+    if not separator:
+        return text.split(None, limit - 1 if limit > 0 else -1)
     parts: list[str] = []
-    rest = text.lstrip() if not separator else text
-    while rest:
+    at = 0
+    while at < len(text):
+        end = text.find(separator, at)
         if limit > 0 and len(parts) == limit - 1:
-            part, found, following = rest, "", ""
-            while separator and part.startswith(separator):
-                part = part[len(separator) :]
-        else:
-            part, found, following = rest.partition(separator) if separator else _next_word(rest)
-        if part:
-            parts.append(part)
-        rest = following if found else ""
+            while end == at:
+                at += len(separator)
+                end = text.find(separator, at)
+            end = -1
+        end = len(text) if end < 0 else end
+        if at < end:
+            parts.append(text[at:end])
+        at = end + len(separator)
     return parts
-
-
-def _next_word(text: str) -> tuple[str, str, str]:
-    words = text.split(None, 1)
-    return (words[0], " ", words[1]) if len(words) == 2 else (text.strip(), "", "")
 
 
 def _split_part(text: str, separator: str, *numbers: int) -> str:

@@ -36,6 +36,7 @@ _FUNNEL_INT, _FUNNEL_LONG, _FUNNEL_STRING, _FUNNEL_BYTES = range(4)
 _FUNNEL_NAMES: Final = ("INT or FLOAT", "LONG or DOUBLE", "STRING", "BYTES")
 _GUAVA_STRATEGY: Final = 1
 FILTER_SIZE_BYTES_MAX: Final = 1 << 27
+_FILTER_HASHES_MAX: Final = 255  # one byte says how many
 _MASK_32: Final = np.int64(0xFFFFFFFF)
 _HASHED_AT_ONCE: Final = 1 << 20
 
@@ -84,6 +85,8 @@ def parse_options(text: str) -> IdSetOptions:
             f"a Bloom filter of {insertions} values with fpp {rate} takes {8 * options.filter_longs} bytes, more than {FILTER_SIZE_BYTES_MAX}: "
             "lower expectedInsertions or raise fpp"
         )
+    if options.filter_hashes > _FILTER_HASHES_MAX:
+        raise InvalidQueryError(f"a Bloom filter with fpp {rate} takes {options.filter_hashes} hashes of each value, more than {_FILTER_HASHES_MAX}: raise fpp")
     return options
 
 

@@ -10,9 +10,9 @@ from typing import Final
 from pinotpy.errors import NotFoundError, UserError
 from pinotpy.fs.file_systems import file_system_for
 from pinotpy.fs.settings import FileSystemSettings
-from pinotpy.fs.uris import LOCAL_SCHEMES, file_name, masked, scheme_of
+from pinotpy.fs.uris import LOCAL_SCHEMES, masked, scheme_of
 from pinotpy.ingest.jobs.file_patterns import file_pattern
-from pinotpy.ingest.jobs.places import lies_below, real_path
+from pinotpy.ingest.jobs.places import lies_below, path_below, real_path
 from pinotpy.ingest.jobs.spec import IngestionJobSpec
 from pinotpy.ingest.readers.catalog import format_from_text, format_of
 from pinotpy.ingest.readers.spec import FileFormat
@@ -56,7 +56,7 @@ def find_inputs(spec: IngestionJobSpec, settings: FileSystemSettings) -> list[In
     num_seen = 0
     for entry in file_system_for(root, settings).list(root):
         path = path_of(entry.uri)
-        below = _below(path, path_of(root), file_name(entry.uri))
+        below = path_below(entry.uri, root)
         if is_hidden(below) or (not spec.search_recursively and "/" in below):
             continue
         if below.endswith(ARCHIVE_ENDING) or any(lies_below(entry.uri, folder) for folder in own):
@@ -111,14 +111,3 @@ def reader_format(spec: IngestionJobSpec) -> FileFormat | None:
             f"recordReaderSpec.className '{reader.class_name[:200]}' reads no format known here, expected dataFormat as one of {', '.join(FileFormat)}"
         )
     return found
-
-
-def total_bytes(entries: Sequence[InputEntry]) -> int:
-    """Bytes of all files whose storage tells them."""
-    return sum(max(entry.size_bytes, 0) for entry in entries)
-
-
-def _below(path: str, root: str, name: str) -> str:
-    """The path below the root; the file's name where the root is the file."""
-    prefix = root.rstrip("/") + "/"
-    return path[len(prefix) :] if path.startswith(prefix) else name

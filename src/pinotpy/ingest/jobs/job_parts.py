@@ -81,6 +81,8 @@ class PushJobSpec(Document):
     push_file_name_pattern: Text | None = Field(None, description="`glob:…` or `regex:…`: push only these archives of outputDirURI.")
     copy_to_deep_store_for_metadata_push: Truth = Field(False, description="Let the controller copy what is pushed as metadata into its deep store.")
     batch_segment_upload: Truth = Field(False, description="Accepted.")
+    prefer_metadata_tar_gz: Truth = Field(True, description="Accepted: metadata are read from the archives themselves.")
+    segment_metadata_generation_parallelism: WholeNumber = Field(1, ge=1, le=1_000, description="Accepted; pushParallelism counts.")
 
 
 class TlsSpec(Document):
@@ -92,6 +94,8 @@ class TlsSpec(Document):
     trust_store_type: Text | None = Field(None, description="PEM.")
     trust_store_path: Text | None = Field(None, description="PEM file of the CA to trust.")
     trust_store_password: Text | None = Field(None, description="Accepted.", json_schema_extra={"secret": True})
+    connect_timeout: WholeNumber | None = Field(None, description="Accepted; pinotpy.pushTimeoutMs is the time of a push.")
+    read_timeout: WholeNumber | None = Field(None, description="Accepted.")
 
 
 def unknown_keys(model: type[BaseModel], raw: dict[str, Any], path: str) -> Iterator[Fault]:

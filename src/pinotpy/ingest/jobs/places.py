@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from pinotpy.fs.uris import LOCAL_SCHEMES, local_path, scheme_of
+from pinotpy.fs.uris import LOCAL_SCHEMES, file_name, local_path, scheme_of
+from pinotpy.ingest.segment_names import path_of
 
 
 def lies_below(uri: str, folder: str) -> bool:
@@ -21,3 +22,10 @@ def lies_below(uri: str, folder: str) -> bool:
 def real_path(uri: str) -> Path:
     """The absolute path of a plain path or a `file:` URI, links resolved; links in a circle stay as they are."""
     return Path(os.path.realpath(local_path(uri)))
+
+
+def path_below(uri: str, folder: str) -> str:
+    """The path of a listed file below the folder that was listed, however that is written (`./in`, `in//a`); its name where the folder is the file."""
+    path, root = (str(local_path(each)) if scheme_of(each) in LOCAL_SCHEMES else path_of(each) for each in (uri, folder))
+    prefix = "" if root == "." else root.rstrip("/") + "/"
+    return path[len(prefix) :] if path.startswith(prefix) else file_name(uri)

@@ -89,7 +89,8 @@ def spec_from_properties(properties: Mapping[str, str], *, job_type: JobType | N
     faults: list[Fault] = []
     plain: dict[str, Any] = {}
     for key, value in properties.items():
-        text = value.strip()
+        # A tab alone is a delimiter that was written as `\t`, and no blank at the end of a line.
+        text = value.strip() or value
         if key in PLACES:
             _put(plain, PLACES[key], text, key, faults)
         elif key in _NAME_CONFIGS:

@@ -10,7 +10,7 @@ from pinotpy.fs.uris import LOCAL_SCHEMES, masked, scheme_of
 from pinotpy.ingest.jobs.context import file_system_settings
 from pinotpy.ingest.jobs.file_patterns import file_pattern
 from pinotpy.ingest.jobs.input_files import ARCHIVE_ENDING
-from pinotpy.ingest.jobs.places import real_path
+from pinotpy.ingest.jobs.places import path_below, real_path
 from pinotpy.ingest.jobs.report import JobReport
 from pinotpy.ingest.jobs.spec import ConsistentPush, IngestionJobSpec
 from pinotpy.ingest.segment_names import path_of
@@ -47,9 +47,8 @@ def find_archives(spec: IngestionJobSpec) -> list[str]:
     root = spec.output_dir_uri or ""
     pattern = spec.push_job_spec.push_file_name_pattern
     takes = file_pattern(pattern, "pushJobSpec.pushFileNamePattern") if pattern else None
-    prefix = path_of(root).rstrip("/") + "/"
     entries = [entry.uri for entry in file_system_for(root, file_system_settings(spec)).list(root) if entry.uri.endswith(ARCHIVE_ENDING)]
-    found = [uri for uri in entries if takes is None or takes(path_of(uri), path_of(uri).removeprefix(prefix))]
+    found = [uri for uri in entries if takes is None or takes(path_of(uri), path_below(uri, root))]
     if not found:
         raise NotFoundError(f"no segment archive (….tar.gz) in '{masked(root)}'{f' that {pattern!r} takes' if pattern else ''}", uri=masked(root))
     return found

@@ -143,6 +143,7 @@ class IngestionJobSpec(Document):
     exclude_file_name_pattern: Text | None = Field(None, description="`glob:…` or `regex:…`: not these files.")
     output_dir_uri: Text | None = Field(None, alias="outputDirURI", description="Folder of the segments' archives, by path or URI; also the input of pushes.")
     overwrite_output: Truth = Field(False, description="Replace archives of the same name instead of refusing.")
+    create_metadata_tar_gz: Truth = Field(False, description="Accepted: a push reads the metadata at the front of an archive, without the rest of it.")
     segment_creation_job_parallelism: WholeNumber = Field(
         0, ge=0, le=10_000, description="Units of work built at once; 0 = as many as there are cores (Spark: tasks)."
     )
@@ -171,11 +172,6 @@ class IngestionJobSpec(Document):
         """Plain JSON that `from_json` reads; without secrets for logs and reports."""
         plain = to_plain(self)
         return plain if with_secrets else masked(plain)
-
-    @property
-    def file_system_configs(self) -> dict[str, dict[str, str]]:
-        """`pinotFSSpecs` by scheme, in lower case."""
-        return {spec.scheme.lower(): dict(spec.configs) for spec in self.pinot_fs_specs}
 
 
 def read_job_spec(text: str | bytes, values: Mapping[str, str] | None = None) -> IngestionJobSpec:

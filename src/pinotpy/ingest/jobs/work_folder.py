@@ -115,11 +115,31 @@ def _empty(folder: Path) -> None:
             entry.unlink(missing_ok=True)
 
 
+def _is_locked(folder: Path) -> bool:
+    try:
+        held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(held, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(held)
+    return False
+
+
 def drop_unfinished(output: str) -> None:
     """What a killed job was writing at a local output. Other storages keep no half files under their names."""
     if scheme_of(output) not in LOCAL_SCHEMES:
         return
-    for directory, folders, names in os.walk(local_path(output)):
+    root = local_path(output)
+    for directory, folders, names in os.walk(root):
+        if Path(directory) != root and _is_locked(Path(directory)):
+            folders.clear()  # another job builds into it: what is not finished there is being written
+            continue
         for name in [name for name in folders if name.startswith(UNFINISHED)]:
             folders.remove(name)
             shutil.rmtree(Path(directory, name), ignore_errors=True)

@@ -1,8 +1,8 @@
 """YAML and JSON texts of job specs, read as plain objects: the one file that knows PyYAML.
 
 Only the document's tree is taken from the library. Every scalar stays the text that was written (`2014_01` is no number, `no` no
-boolean): the models know what each key shall be. Equal keys, tags that would make objects, and aliases that unfold without end
-are faults.
+boolean): the models know what each key shall be. `<<` takes in another mapping's keys, as in Pinot's YAML library. Equal keys, tags
+that would make objects, and aliases that unfold without end are faults.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ _NODES_MAX: Final = 100_000
 _DEPTH_MAX: Final = 50
 _NULLS: Final = ("", "~", "null", "Null", "NULL")
 _PLAIN_TAGS: Final = "tag:yaml.org,2002:"
+_MERGE: Final = _PLAIN_TAGS + "merge"
 _SCALARS: Final = frozenset(_PLAIN_TAGS + name for name in ("str", "int", "float", "bool", "null", "timestamp"))
 
 
@@ -70,21 +71,37 @@ class _Reader:
     def _scalar(self, node: yaml.ScalarNode, path: str) -> str | None:
         if node.tag == "tag:yaml.org,2002:null" and node.value in _NULLS and node.style is None:
             return None
-        if node.tag not in _SCALARS and node.tag not in (_PLAIN_TAGS + "value", _PLAIN_TAGS + "merge"):
+        if node.tag not in _SCALARS and node.tag not in (_PLAIN_TAGS + "value", _MERGE):
             self.faults.append(Fault(path, f"the tag {node.tag[:80]}", "plain values, lists and objects"))
         return str(node.value)
 
     def _mapping(self, node: yaml.MappingNode, path: str, depth: int) -> dict[str, Any]:
         found: dict[str, Any] = {}
+        taken_in: list[dict[str, Any]] = []
         for key_node, value_node in node.value:
             if not isinstance(key_node, yaml.ScalarNode):
                 self.faults.append(Fault(path, "a key that is no text", "texts as keys"))
+                continue
+            if key_node.tag == _MERGE:
+                taken_in += self._taken_in(value_node, child_path(path, "<<"), depth + 1)
                 continue
             key = str(key_node.value)
             if key in found:
                 self.faults.append(Fault(child_path(path, key), "the key more than once", "each key once"))
             found[key] = self.value(value_node, child_path(path, key), depth + 1)
+        # Its own keys count before those that are taken in, and of these the first.
+        for other in taken_in:
+            found = {**other, **found}
         return found
+
+    def _taken_in(self, node: yaml.Node, path: str, depth: int) -> list[dict[str, Any]]:
+        """The mappings behind `<<`: one, or a list of them."""
+        value = self.value(node, path, depth)
+        mappings = value if isinstance(value, list) else [value]
+        if not all(isinstance(mapping, dict) for mapping in mappings):
+            self.faults.append(Fault(path, "no mapping", "an alias of a mapping, or a list of them"))
+            return []
+        return mappings
 
 
 def _cause(error: yaml.YAMLError | RecursionError) -> str:

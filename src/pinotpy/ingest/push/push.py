@@ -129,12 +129,12 @@ def _replace(
         if is_whole:
             _wait_online(cluster, settings, plan.segments_to, settings.online_timeout_s or ONLINE_TIMEOUT_S)
     except BaseException:
-        _revert(cluster, settings, entry_id)
+        _give_up(cluster, settings, entry_id)
         raise
     if is_whole:
         _end(cluster, settings, entry_id)
     else:
-        _revert(cluster, settings, entry_id)
+        _give_up(cluster, settings, entry_id)
     return segments, Replacement(entry_id, plan.segments_from, plan.segments_to, is_whole)
 
 
@@ -149,6 +149,17 @@ def _end(cluster: Cluster, settings: PushSettings, entry_id: str) -> None:
             return
         _revert(cluster, settings, entry_id)
         raise
+
+
+def _give_up(cluster: Cluster, settings: PushSettings, entry_id: str) -> None:
+    """Revert a replacement that did not take place. The same push made twice at once shares an entry: what the other one ended stays."""
+    try:
+        took_place = cluster.ask(lambda client: is_complete(client, settings, entry_id))
+    except PinotError as error:
+        log.warning("replacement not reverted, nobody says whether it took place table=%s entry=%s cause=%s", settings.table, entry_id, error.message)
+        return
+    if not took_place:
+        _revert(cluster, settings, entry_id)
 
 
 def _revert(cluster: Cluster, settings: PushSettings, entry_id: str) -> None:

@@ -19,8 +19,9 @@ from pinotpy.fs.settings import FileSystemSettings
 from pinotpy.fs.uris import LOCAL_SCHEMES, local_path, masked, scheme_of
 from pinotpy.segment import layout
 from pinotpy.segment.archive import pack_segment, read_archive_metadata
-from pinotpy.segment.directory import FileDirectory
+from pinotpy.segment.file_directory import FileDirectory
 from pinotpy.segment.metadata import SegmentMetadata
+from pinotpy.segment.metadata_reader import read_metadata
 
 ARCHIVE_SUFFIX = ".tar.gz"
 
@@ -90,7 +91,7 @@ def _read_source(uri: str, file_systems: FileSystemSettings | None) -> SegmentSo
     if scheme_of(uri) in LOCAL_SCHEMES and (folder := local_path(uri)).is_dir():
         directory = FileDirectory(folder)
         data = directory.read(layout.METADATA, size_max=layout.METADATA_MAX_BYTES)
-        metadata = SegmentMetadata.from_bytes(data, f"{folder}/{layout.METADATA}")
+        metadata = read_metadata(data, f"{folder}/{layout.METADATA}")
         return SegmentSource(uri, metadata, data, len(data) + metadata.size_bytes, folder)
     files = file_system_for(uri, file_systems)
     size_bytes = files.stat(uri).size_bytes

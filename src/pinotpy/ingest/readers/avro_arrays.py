@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from pinotpy.ingest.list_arrays import lists_of_lengths, map_entries
 from pinotpy.ingest.readers.avro_container import DamagedAvroError
+from pinotpy.ingest.readers.avro_decimals import big_decimal_text
 from pinotpy.ingest.readers.avro_lazy import json_of_value
 from pinotpy.ingest.readers.avro_schema import AvroType, Node
 from pinotpy.ingest.unions import union_of
@@ -92,6 +93,8 @@ class Assembler:
         starts, lengths = np.ascontiguousarray(words[0::2]), np.ascontiguousarray(words[1::2])
         if of.logical == "decimal":
             return self._decimals(of, starts, lengths)
+        if of.logical == "big-decimal":
+            return self._big_decimals(starts, lengths)
         array = self._bytes(starts, lengths)
         if of.kind == "bytes":
             return array
@@ -132,6 +135,14 @@ class Assembler:
         if row >= 0:
             raise DamagedAvroError(f"a decimal of {int(lengths[row])} bytes, expected at most {of.precision} digits")
         return pa.Array.from_buffers(kind, len(starts), [None, pa.py_buffer(out)])
+
+    def _big_decimals(self, starts: Words, lengths: Words) -> pa.Array:
+        # As text: each has a scale of its own, and an array of decimals one for all.
+        try:
+            texts = [big_decimal_text(self._data[start : start + length].tobytes()) for start, length in zip(starts.tolist(), lengths.tolist(), strict=True)]
+        except ValueError as error:
+            raise DamagedAvroError(str(error)) from error
+        return pa.array(texts, pa.string())
 
     def _lazy(self, node: Node) -> pa.Array:
         words = self._words[node.slot]

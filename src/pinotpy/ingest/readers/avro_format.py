@@ -2,7 +2,7 @@
 
 Unions with null are nulls, wider ones what `ingest.unions` says; arrays are multi-values; a map `X` also gives `X__KEYS` and
 `X__VALUES` (map columns of old schemas); records and maps are JSON text unless the column is wanted nested. Logical types
-arrive as Arrow's dates, times, timestamps and decimals; uuids and durations as text.
+arrive as Arrow's dates, times, timestamps and decimals; uuids, durations and big-decimals as text.
 """
 
 from __future__ import annotations
@@ -83,12 +83,23 @@ def _sources(record: AvroType, columns: Sequence[ReaderColumn]) -> dict[ReaderCo
     for column in columns:
         if column.name in fields:
             found[column] = (column.name, "")
+            if column.data_type is DataType.BYTES:
+                _keep_bytes(fields[column.name])
             continue
         for part in (KEYS, VALUES):
             field = column.name.removesuffix(part)
             if column.name.endswith(part) and field in fields and _is_map(fields[field]):
                 found[column] = (field, part)
     return found
+
+
+def _keep_bytes(of: AvroType) -> None:
+    """Leave big-decimals as the bytes that they are, for a column of bytes: of a text its digits would be taken for hex."""
+    if of.logical == "big-decimal":
+        of.logical = ""
+    if of.kind in ("union", "array"):
+        for child in of.children:
+            _keep_bytes(child)
 
 
 def _is_map(of: AvroType) -> bool:

@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from pinotpy.ingest import json_text
+from pinotpy.ingest.readers.avro_decimals import big_decimal_text
 from pinotpy.ingest.readers.avro_schema import AvroType
 
 _DECIMAL_BYTES_MAX: Final = 32
@@ -23,7 +24,7 @@ def json_of_value(of: AvroType, content: bytes) -> str:
     """The JSON text of one value, whose bytes were checked already; with NaN or infinity a text that JSON columns refuse.
 
     Raises:
-        ValueError: a decimal of more than 32 bytes.
+        ValueError: a decimal of more than 32 bytes, a big-decimal that is none.
     """
     value = _Reader(content).value(of)
     try:
@@ -72,6 +73,8 @@ class _Reader:
             yield from range(count)
 
     def _scaled(self, of: AvroType, content: bytes) -> Any:
+        if of.logical == "big-decimal":
+            return big_decimal_text(content)
         if of.logical != "decimal":
             return content
         if len(content) > _DECIMAL_BYTES_MAX:

@@ -33,7 +33,7 @@ _TIME_UNITS: Final = {"millis": "ms", "micros": "us", "nanos": "ns"}
 
 @dataclass(slots=True, eq=False)
 class AvroType:
-    """A type. `kind` is Avro's word; `logical` one of date, time, timestamp, local-timestamp, decimal, uuid, duration or ''.
+    """A type. `kind` is Avro's word; `logical` one of date, time, timestamp, local-timestamp, decimal, big-decimal, uuid, duration or ''.
 
     unit: of time and timestamps: ms, us, ns. children: fields of a record, branches of a union, items of an array, values of a map.
     """
@@ -137,6 +137,8 @@ def _logical(found: AvroType, document: Mapping[str, Any]) -> AvroType:
             found.logical, found.unit = logical, _TIME_UNITS[unit]
         case "long", "local-timestamp-millis" | "local-timestamp-micros" | "local-timestamp-nanos":
             found.logical, found.unit = logical, _TIME_UNITS[unit]
+        case "bytes", "big-decimal":
+            found.logical = "big-decimal"
         case "bytes" | "fixed", "decimal":
             precision, scale = document.get("precision"), document.get("scale", 0)
             if isinstance(precision, int) and isinstance(scale, int) and 0 < precision <= 76 and 0 <= scale <= precision and found.size <= 32:

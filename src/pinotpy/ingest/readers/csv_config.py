@@ -9,7 +9,8 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field
 
 from pinotpy.config.date_pattern import DatePattern
-from pinotpy.config.document import Document, Text, Truth, collect, describe, named, refuse, unrecognized
+from pinotpy.config.document import Document, Text, Truth, collect, describe, named, refuse
+from pinotpy.config.unread_keys import unrecognized
 from pinotpy.errors import Fault
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -83,6 +84,7 @@ class InputFile:
         self.path = path
         self._opener = opener
         self._raw: BinaryIO | None = None
+        self._opened: os.stat_result | None = None  # as it was when it was opened first
         self._size_bytes = size_bytes
 
     @property
@@ -109,8 +111,19 @@ class InputFile:
             raw: BinaryIO = self._opener() if self._opener is not None else self.path.open("rb")
         except OSError as error:
             raise UserError(f"'{self.name}' cannot be opened: {(error.strerror or str(error)).lower()}", file=self.name) from error
+        if self._opener is None and self._opened is None:
+            self._opened = os.fstat(raw.fileno())
         self._raw = raw
         return decompressed(raw)
+
+    def check_unchanged(self) -> None:
+        """Raise DecodeError if somebody wrote to the file since it was opened: what was read may be half of a row, or rows of two versions.
+
+        A file that was replaced or removed meanwhile was read as it had been.
+        """
+        with suppress(FileNotFoundError):
+            if self._opened is not None and _is_written(self._opened, os.stat(self.path)):
+                raise self.broken("it was written to while it was read; run again once it is whole")
 
     def open_seekable(self) -> BinaryIO:
         """Like `open`, for formats that are read from their end. Raises DecodeError for a file that is compressed from outside."""
@@ -124,6 +137,11 @@ class InputFile:
         """The error for content that cannot be read; `row` counts from 1."""
         where = "".join((f" row {row}" if row is not None else "", f" column '{column}'" if column else ""))
         return DecodeError(f"'{self.name}'{where}: {cause}", file=self.name, row=row, column=column or None)
+
+
+def _is_written(opened: os.stat_result, now: os.stat_result) -> bool:
+    is_same = (opened.st_dev, opened.st_ino) == (now.st_dev, now.st_ino)
+    return is_same and (opened.st_size, opened.st_mtime_ns) != (now.st_size, now.st_mtime_ns)
 
 
 class ReadFile(Protocol):

@@ -14,15 +14,18 @@ from pinotpy.query.columns import ColumnMetas
 from pinotpy.query.explain.groups import DICTIONARY, INVERTED, JSON, RANGE, SORTED, TEXT, Finding
 from pinotpy.query.explain.notes import BY_LIST, BY_RUN, ScanNotes
 from pinotpy.query.explain.predicate_text import predicate_text
-from pinotpy.query.filter import index_access
+from pinotpy.query.filter import index_access, indexed_docs
 from pinotpy.query.filter.computed import ComputedLeg, condition_columns
+from pinotpy.query.filter.json_coverage import left_out
+from pinotpy.query.filter.json_query import parse_json_query
 from pinotpy.query.filter.pruning import BY_BLOOM, BY_PARTITION
 from pinotpy.query.filter.resolved_leg import ResolvedLeg
 from pinotpy.query.filter.tree import Resolved, ResolvedAll, ResolvedAny, conjuncts
 from pinotpy.query.on_dictionary import deciding_column
 from pinotpy.query.predicate import JsonSearch, Nothing, NullTest, TextSearch
+from pinotpy.segment.data_source import JsonIndex
 
-_NAMES: Final = {index_access.INVERTED: INVERTED, index_access.RANGE: RANGE}
+_NAMES: Final = {indexed_docs.INVERTED: INVERTED, indexed_docs.RANGE: RANGE}
 
 _PRICES: Final = "estimated {indexMicros} us by index, {scanMicros} us by scan"
 _OF_FUNCTION: Final = {
@@ -95,16 +98,20 @@ class FilterExplainer:
             why = "its terms and positions give the docs that match, as flags"
             return {"access": TEXT, "why": why, "notUsed": [_unused("any other index", "only a text index knows words")]}
         if isinstance(leg.leg.test, JsonSearch):
-            if self._metas.segments[segment].column(leg.leg.column).json_index is not None:
-                why = "its terms give the records that match, and the documents that they belong to"
-                return {"access": JSON, "why": why, "notUsed": [_unused("any other index", "only a JSON index knows paths")]}
-            unused = [_unused(JSON, "not built: name the column in jsonIndexColumns and reload the table")]
-            return {"access": "scan", "why": "every document is read and flattened", "notUsed": unused}
+            return self._json_access(leg.leg.test, self._metas.segments[segment].column(leg.leg.column).json_index)
         access, why = _OF_FUNCTION.get(int(leg.function[segment]), ("scan", "raw texts are compared"))
         if leg.computed[segment]:
             why = "the pattern is matched against every raw text that is left, then read as flags"
         found: Finding = {"access": access, "why": why, "notUsed": self._unused(leg, segment, access)}
         return found | {"docs": [docs, docs]} if access == SORTED else found
+
+    def _json_access(self, test: JsonSearch, index: JsonIndex | None) -> Finding:
+        lacks = None if index is None else left_out(index.indexing, parse_json_query(test.text))
+        if index is not None and lacks is None:
+            why = "its terms give the records that match, and the documents that they belong to"
+            return {"access": JSON, "why": why, "notUsed": [_unused("any other index", "only a JSON index knows paths")]}
+        unused = _unused(JSON, lacks or "not built: name the column in jsonIndexColumns and reload the table")
+        return {"access": "scan", "why": "every document is read and flattened", "notUsed": [unused]}
 
     def _why_never(self, leg: ResolvedLeg, segment: int, words: NDArray[np.int64]) -> str:
         if leg.rule[segment] == BY_BLOOM:
@@ -134,7 +141,8 @@ class FilterExplainer:
             return [_unused("any index", "nulls are no values: only the null vector knows them")]
         if words[abi.M_CARDINALITY] < 0:
             why = "the column is raw: it has no dictionary"
-            found = [_unused(DICTIONARY, why), _unused(SORTED, why), _unused(INVERTED, why)]
+            anew = f"{why}, and a reload gives it none: take the column out of noDictionaryColumns and build the segment anew"
+            found = [_unused(DICTIONARY, why), _unused(SORTED, why), _unused(INVERTED, anew)]
             return found if access == RANGE else [*found, self._why_not_indexed(leg, segment, words, access, RANGE)]
         found = []
         if access != SORTED:
@@ -156,20 +164,23 @@ class FilterExplainer:
         if access == SORTED and self._notes.of(leg).by[segment] == BY_RUN:
             return _unused(index, "the sorted index gives one run of docs")
         indexed = self._choices.legs.get(id(leg))
-        if indexed is None or indexed.index[segment] == index_access.NO_INDEX:
+        if indexed is None or indexed.index[segment] == indexed_docs.NO_INDEX:
             return _unused(index, "no value passes" if leg.ranged[segment] or len(leg.members) else "it does not answer this kind of condition")
         if _NAMES[int(indexed.index[segment])] != index:
             return _unused(index, f"the {_NAMES[int(indexed.index[segment])]} knows more")
         others = [n for n in conjuncts(self._tree) if n is not leg and isinstance(n, ResolvedLeg) and self._notes.of(n).by[segment] == BY_LIST]
         if others:
             return _unused(index, f"the list of {predicate_text(others[0], self._dialect).text} is shorter")
-        return _unused(index, f"{{percent}} % of the docs: {_PRICES}") | self._estimates(leg, segment)
+        estimates, why = self._estimates(leg, segment), f"{{percent}} % of the docs: {_PRICES}"
+        if estimates["indexMicros"] < estimates["scanMicros"]:
+            why += f"; joining its lists has to save {index_access.OVERHEAD_US} us in all segments together"
+        return _unused(index, why) | estimates
 
     def _by_index(self, leg: ResolvedLeg, segment: int, why: str) -> Finding:
         """A leg that an index answers: how many docs its lists hold, and what the alternatives were estimated to cost."""
         indexed = self._choices.legs.get(id(leg))
         name = INVERTED if indexed is None else _NAMES.get(int(indexed.index[segment]), INVERTED)
-        if indexed is None or indexed.index[segment] == index_access.NO_INDEX:
+        if indexed is None or indexed.index[segment] == indexed_docs.NO_INDEX:
             # Another condition of the same OR has the docs.
             return {"access": "nothing", "why": "no value passes"}
         if indexed.bitmaps[segment]:

@@ -15,7 +15,7 @@ from pinotpy.query.columns import ColumnMetas
 from pinotpy.query.filter.computed import ComputedLeg
 from pinotpy.query.filter.index_access import Choices
 from pinotpy.query.filter.resolved_leg import ResolvedLeg
-from pinotpy.query.filter.tree import Known, Resolved, each_leg
+from pinotpy.query.filter.tree import Known, Resolved, legs_of
 from pinotpy.segment.data_source import Segment
 
 BY_TEST: Final = 0  # an instruction of the scan
@@ -55,13 +55,14 @@ class ScanNotes:
     def resolved(self, metas: ColumnMetas, tree: Resolved | None, facts: Known | None, selects: NDArray[np.bool_]) -> None:
         """The filter is resolved; no index was used yet."""
         self.segments, self.metas, self.tree, self.facts, self.selects = metas.segments, metas, tree, facts, selects
-        if tree is not None:
-            each_leg(tree, self._keep)
+        for leg in legs_of(tree) if tree is not None else ():
+            self._legs[id(leg)] = LegNotes(leg.mode.copy(), np.zeros(len(leg.mode), np.int8))
 
     def used(self, by: int) -> None:
         """Legs that need no test any more since the last stage were answered `by` an index."""
-        if self.tree is not None:
-            each_leg(self.tree, lambda leg: self._compare(leg, by))
+        for leg in legs_of(self.tree) if self.tree is not None else ():
+            notes = self._legs[id(leg)]
+            notes.by[(notes.mode == LEG_RUN) & (leg.mode != LEG_RUN) & (notes.by == BY_TEST)] = by
 
     def dealt(self, units: NDArray[np.int64]) -> None:
         """What is left to read."""
@@ -71,10 +72,3 @@ class ScanNotes:
     def of(self, leg: ResolvedLeg | ComputedLeg) -> LegNotes:
         """The notes of a leg of `tree`."""
         return self._legs[id(leg)]
-
-    def _keep(self, leg: ResolvedLeg | ComputedLeg) -> None:
-        self._legs[id(leg)] = LegNotes(leg.mode.copy(), np.zeros(len(leg.mode), np.int8))
-
-    def _compare(self, leg: ResolvedLeg | ComputedLeg, by: int) -> None:
-        notes = self._legs[id(leg)]
-        notes.by[(notes.mode == LEG_RUN) & (leg.mode != LEG_RUN) & (notes.by == BY_TEST)] = by

@@ -1,4 +1,5 @@
-"""JSON_MATCH against a column: by its JSON index, or by reading its documents where a segment has none."""
+"""JSON_MATCH against a column: by its JSON index, or by reading its documents where a segment has none, or one that leaves out
+what the condition asks for (json_coverage.py)."""
 
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ from pinotpy.functions.patterns import like_pattern, regexp_pattern
 from pinotpy.pql.ast import Identifier
 from pinotpy.query.context import And, Bound, Comparison, Filter, Or, Predicate
 from pinotpy.query.control import QueryControl
+from pinotpy.query.filter.json_coverage import left_out
 from pinotpy.query.filter.json_query import JsonQuery, path_term
 from pinotpy.query.predicate import literal_text
 from pinotpy.segment.data_source import Column, JsonIndex
@@ -33,15 +35,18 @@ def matching_docs(column: Column, query: JsonQuery, control: QueryControl, low: 
     Raises QueryExecutionError for patterns that RE2 does not take; what `control.check` raises.
     """
     flags = np.zeros(column.num_docs, np.uint8)
+    index = column.json_index
+    if index is not None and left_out(index.indexing, query) is not None:
+        index = None
     if column.dictionary is None:
-        if column.json_index is not None:
-            flags[:] = _matching_entries(column.json_index, query, column.num_docs, control)
+        if index is not None:
+            flags[:] = _matching_entries(index, query, column.num_docs, control)
             return flags, 0
         return flags, _read(column.raw_values(), query, control, flags, low, high)
     of_values = np.zeros(column.cardinality, np.uint8)
     read = 0
-    if column.json_index is not None:
-        of_values[:] = _matching_entries(column.json_index, query, column.cardinality, control)
+    if index is not None:
+        of_values[:] = _matching_entries(index, query, column.cardinality, control)
     else:
         read = _read(column.dictionary.arrow(), query, control, of_values, 0, column.cardinality)
     flags[low:high] = of_values[column.ids()[low:high]]

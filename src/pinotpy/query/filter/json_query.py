@@ -21,7 +21,7 @@ from pinotpy.query.compile_filter import FilterCompiler
 from pinotpy.query.context import And, Comparison, Filter, Not, Or, Predicate
 
 JSON_QUERY_CHARACTERS_MAX: Final = 16_384
-_INDEX = re.compile(r"\[([0-9]+)\]")
+_INDEX = re.compile(r"\[([0-9]{1,1000})\]")  # Python reads no number of thousands of digits, and no array is so long
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,7 +130,7 @@ def _in_text_indexes(resolved: ResolvedLeg, metas: ColumnMetas) -> None:
         if segment.column(name).text_index is None:
             raise QueryExecutionError(
                 f"cannot apply TEXT_MATCH on column '{name}' without text index: segment '{segment.name}' has none; "
-                "name the column in fieldConfigList with indexType TEXT and build the segment anew",
+                "name the column in fieldConfigList with indexType TEXT and reload the table",
                 column=name,
             )
     resolved.computed[:] = True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Union
 
@@ -127,13 +127,13 @@ def conjuncts(node: Resolved) -> list[Resolved]:
     return node.children if isinstance(node, ResolvedAll) else [node]
 
 
-def each_leg(node: Resolved, visit: Callable[[ResolvedLeg | ComputedLeg], None]) -> None:
-    """Call `visit` on every leg."""
+def legs_of(node: Resolved) -> Iterator[ResolvedLeg | ComputedLeg]:
+    """Every leg, from left to right."""
     if isinstance(node, (ResolvedAll, ResolvedAny)):
         for child in node.children:
-            each_leg(child, visit)
+            yield from legs_of(child)
     else:
-        visit(node)
+        yield node
 
 
 def take_segments(node: Resolved, rows: NDArray[np.int64]) -> Resolved:

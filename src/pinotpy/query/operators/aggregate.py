@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from pinotpy.functions.spec import DistributionPlan, RegisterPlan
+from pinotpy.functions.plans import DistributionPlan, RegisterPlan
 from pinotpy.kernels import abi, groups
 from pinotpy.kernels.result_context import ResultContext
 from pinotpy.pql.ast import Identifier
@@ -200,20 +200,20 @@ def _scan(plan: ScanPlan, ready: Prepared[_Made] | None) -> PartialResult:
         context = ResultContext(control, layout.row_words, 0, layout.num_distributions)
         return context.address, context
 
-    run = plan.run(make_context, gathers=True)
+    contexts = plan.run(make_context, gathers=True)
     statistics = plan.statistics
     statistics.num_entries_scanned_post_filter += statistics.num_docs_scanned * num_read
     if made.few is not None and numbers is not None:
-        few = made.few.rows(layout, run.contexts, numbers)
-        for context in run.contexts:
+        few = made.few.rows(layout, contexts, numbers)
+        for context in contexts:
             context.close()
         return PartialResult(few, statistics)
-    threads = arena_rows(run.contexts, numbers)
+    threads = arena_rows(contexts, numbers)
     num_rows = sum(len(thread.rows) for thread in threads)
     if num_rows == 0:
         return PartialResult(None, statistics)
     everybody = np.zeros(num_rows, np.int64)
     states = collect_states(layout, threads, 0, everybody, 1, sources, values_bound(plan, layout, ()), plan)
-    for context in run.contexts:
+    for context in contexts:
         context.close()
     return PartialResult(pa.table(states), statistics)

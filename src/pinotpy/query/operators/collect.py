@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pinotpy.functions.spec import RegisterPlan, RowPlan, SlotPlan, Spilled
+from pinotpy.functions.plans import RegisterPlan, RowPlan, SlotPlan, Spilled
 from pinotpy.kernels import merge
 from pinotpy.kernels.exact_sums import UNIT_DOCS_MAX
 from pinotpy.kernels.result_context import G_SPILL_ARENA, ResultContext

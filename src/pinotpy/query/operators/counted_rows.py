@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pinotpy.functions.spec import RowBlock
+from pinotpy.functions.plans import RowBlock
 from pinotpy.functions.states import count_states
 from pinotpy.kernels import distinct_rows
 from pinotpy.query.jobs import run_jobs

@@ -17,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pinotpy.errors import QueryCancelledError
-from pinotpy.functions.spec import SlotPlan
+from pinotpy.functions.plans import SlotPlan
 from pinotpy.kernels import abi, dealing
 from pinotpy.kernels.result_context import (
     G_ARENA,
@@ -128,13 +128,15 @@ class DealtTable:
         before = np.concatenate([[0], np.cumsum(sizes)])[starts]
         rows = np.diff(before).tolist()
         rank = np.array([-1, 0, 0, 0] if ranking is None else [ranking.kind, ranking.word, ranking.seen_word, ranking.ascending], np.int64)
+        # A part has no more groups than rows: LIMIT 2147483647 is no reason for 16 GiB of scratch.
+        num_chosen = 0 if ranking is None else min(ranking.shown, max(rows))
         num_workers = plan.num_threads
         borders = [*np.searchsorted(before, [num_rows * worker // num_workers for worker in range(num_workers)]).tolist(), num_parts]
         made = [ResultContext(plan.control.words, self.layout.row_words, 1) for _ in range(num_workers)]
         workers = []
         for context, low, high in zip(made, borders[:-1], borders[1:], strict=True):
             context.words[G_DEAL_WORDS] = 1 + len(fields.values) + len(fields.flags)
-            state, heap = abi.State(plan.control.words, context.address), np.empty(ranking.shown if ranking is not None else 0)
+            state, heap = abi.State(plan.control.words, context.address), np.empty(num_chosen)
 
             def work(first: int, last: int, state: abi.State = state, heap: NDArray[np.float64] = heap) -> None:
                 self._check(

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from pinotpy.data_types import StoredType
 from pinotpy.errors import QueryExecutionError
 from pinotpy.functions.grouping import number_keys
+from pinotpy.functions.plans import DistributionPlan
 from pinotpy.functions.sketches.quantile_digest import longs_of
-from pinotpy.functions.spec import DistributionPlan
 from pinotpy.kernels import abi, pairs, ranks
 from pinotpy.kernels.result_context import D_ARENA
 from pinotpy.pql.ast import Identifier, Literal

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pinotpy.functions.spec import DistributionPlan, RegisterPlan, RowPlan, SlotPlan, Values
+from pinotpy.functions.plans import DistributionPlan, RegisterPlan, RowPlan, SlotPlan, Values
 from pinotpy.kernels import abi, distributions, fetch, hashing, updates, walk
 from pinotpy.pql.ast import Call, Expression, Identifier, Literal, Star
 from pinotpy.query.context import Filter

@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pinotpy.data_types import StoredType
-from pinotpy.functions.spec import SlotPlan, Spilled, StateForm
+from pinotpy.functions.plans import SlotPlan, Spilled, StateForm
 from pinotpy.kernels import abi, few_rows
 from pinotpy.kernels.exact_sums import UNIT_DOCS_MAX, WINDOW, WINDOW_MAIN
 from pinotpy.kernels.memory import V_USED

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pinotpy.functions.spec import SlotPlan
+from pinotpy.functions.plans import SlotPlan
 from pinotpy.kernels import abi, global_groups
 from pinotpy.kernels.exact_sums import UNIT_DOCS_MAX
 from pinotpy.kernels.result_context import G_ARENA, G_SPILL_ARENA, ResultContext

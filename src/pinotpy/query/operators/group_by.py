@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pinotpy.functions.grouping import number_rows
-from pinotpy.functions.spec import SlotPlan, Values
+from pinotpy.functions.plans import SlotPlan, Values
 from pinotpy.kernels import abi, groups, hashing, merge
 from pinotpy.kernels.result_context import G_CUT, G_CUT_ROWS, G_LIMIT, ResultContext
 from pinotpy.pql.ast import Identifier
@@ -86,27 +86,27 @@ def run_group_by(plan: ScanPlan) -> PartialResult:
         context.words[G_LIMIT] = limit or 0
         return context.address, context
 
-    run = plan.run(make_context, on_flush=together.on_flush if isinstance(together, DealtTable) else None, gathers=True)
+    contexts = plan.run(make_context, on_flush=together.on_flush if isinstance(together, DealtTable) else None, gathers=True)
     plan.statistics.num_entries_scanned_post_filter += plan.statistics.num_docs_scanned * num_read
     rows: pa.Table | FewRows | None
     num_rows = None
     if numbers is not None and made.few is not None:
         plan.control.check()
-        rows = made.few.rows(layout, run.contexts, numbers)
+        rows = made.few.rows(layout, contexts, numbers)
     elif together is None:
-        rows, num_rows = _collect(plan, layout, made.keys, key_words, arena_rows(run.contexts, numbers), made.sources)
+        rows, num_rows = _collect(plan, layout, made.keys, key_words, arena_rows(contexts, numbers), made.sources)
     else:
         if isinstance(together, DealtTable):
             orders = rankings(plan.context, layout) if plan.is_whole else None
-            merged = together.merged(run.contexts, orders[0] if orders is not None and len(orders) == 1 else None)
+            merged = together.merged(contexts, orders[0] if orders is not None and len(orders) == 1 else None)
         else:
-            merged = together.merged(layout, run.contexts)
+            merged = together.merged(layout, contexts)
         rows = merged.partial_rows(layout, needed_groups(plan.context, layout, merged) if plan.is_whole else None)
         num_rows = merged.num_rows() if plan.context.options.num_groups_limit is not None else None
-    cut_rows = sum(int(context.words[G_CUT_ROWS]) for context in run.contexts)
+    cut_rows = sum(int(context.words[G_CUT_ROWS]) for context in contexts)
     if cut_rows and plan.pre_aggregated:
         cut_rows = num_rows_of(plan.segments)  # these were records, of many rows each
-    for context in run.contexts:
+    for context in contexts:
         context.close()
     plan.statistics.num_groups_limit_reached |= cut_rows > 0
     plan.statistics.num_rows_of_cut_groups += cut_rows

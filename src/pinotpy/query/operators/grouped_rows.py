@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pinotpy.errors import QueryExecutionError
-from pinotpy.functions.spec import RowPlan
+from pinotpy.functions.plans import RowPlan
 from pinotpy.kernels import abi, pairs
 from pinotpy.kernels.result_context import D_ARENA
 from pinotpy.query.jobs import run_jobs
@@ -39,7 +39,7 @@ _LIST_VALUE_BYTES: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """A RowBlock (functions/spec.py). `plan`: its null handling is that of the arguments."""
+    """A RowBlock (functions/plans.py). `plan`: its null handling is that of the arguments."""
 
     plan: ScanPlan
     entry: AggregationLayout

@@ -15,7 +15,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pinotpy.errors import InvalidQueryError
-from pinotpy.functions.spec import AggregateFunction, Argument, Plan, RowPlan, SlotPlan, Word, aggregation_function
+from pinotpy.functions.plans import Plan, RowPlan, SlotPlan, Word
+from pinotpy.functions.spec import AggregateFunction, Argument, aggregation_function
 from pinotpy.kernels import abi, result_context
 from pinotpy.pql.ast import Expression, Identifier, Literal, Star
 from pinotpy.query.context import Aggregation, Filter, QueryContext
@@ -133,7 +134,7 @@ def _sum_fits_long(source: Expression, plan: ScanPlan) -> bool:
 
 
 def word_kinds(layout: Layout) -> NDArray[np.int64]:
-    """For every word of a row, how two rows are merged (functions.spec.Word)."""
+    """For every word of a row, how two rows are merged (functions.plans.Word)."""
     kinds = np.full(layout.row_words, Word.ADD, np.int64)
     for entry in layout.aggregations:
         if isinstance(entry.plan, SlotPlan):

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pinotpy.functions.spec import SlotPlan, Spilled
+from pinotpy.functions.plans import SlotPlan, Spilled
 from pinotpy.kernels import global_groups
 from pinotpy.query.operators.layout import AggregationLayout, Layout, state_columns
 

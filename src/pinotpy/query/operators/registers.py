@@ -14,8 +14,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pinotpy.data_types import StoredType
+from pinotpy.functions.plans import Hashing, RegisterPlan
 from pinotpy.functions.sketches.bits import sorted_set
-from pinotpy.functions.spec import Hashing, RegisterPlan, aggregation_function
+from pinotpy.functions.spec import aggregation_function
 from pinotpy.kernels import abi, murmur, pairs, registers, wide_registers
 from pinotpy.kernels.memory import V_ADDRESS
 from pinotpy.kernels.result_context import D_ARENA, D_LOG2M, D_REGISTERS, D_TABLE

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from pinotpy.pql.ast import Identifier
 from pinotpy.query.combine import merge_partials, sort_columns
-from pinotpy.query.context import OrderBy, QueryContext
+from pinotpy.query.context import And, Comparison, Filter, OrderBy, Predicate, QueryContext
 from pinotpy.query.partial import PartialResult, Statistics
 from pinotpy.query.result_types import columns_by_name
 from pinotpy.segment.data_source import Segment, Stored
@@ -33,9 +33,11 @@ def in_order_of_values(context: QueryContext, segments: Sequence[Segment], run: 
         run: answers the query over some of the segments.
     """
     by = context.order_by[0]
-    ranges = key_ranges(context, by, segments)
     wanted = context.offset + context.limit
-    if ranges is None or wanted == 0:
+    if wanted == 0 or len(segments) < 2 or _leaves_few(context.filter, segments, wanted):
+        return None
+    ranges = key_ranges(context, by, segments)
+    if ranges is None:
         return None
     ascending = by.ascending
     order = sorted(range(len(segments)), key=lambda i: ranges[i][0 if ascending else 1], reverse=not ascending)
@@ -55,6 +57,20 @@ def in_order_of_values(context: QueryContext, segments: Sequence[Segment], run: 
     whole = partials[0] if len(reading) == 1 else run([segments[i] for i in sorted(reading)])
     whole.statistics.add(Statistics(num_segments_processed=len(order) - len(reading)))
     return whole
+
+
+def _leaves_few(condition: Filter | None, segments: Sequence[Segment], wanted: int) -> bool:
+    """Whether an equality is expected to leave fewer rows than are wanted, so that all segments are read anyhow: by the number of
+    distinct values in the first segment, as if all were as frequent. Where that is wrong, segments are read for nothing."""
+    parts = condition.children if isinstance(condition, And) else (condition,)
+    first = segments[0]
+    for part in parts:
+        if isinstance(part, Predicate) and part.comparison in (Comparison.EQ, Comparison.IN) and isinstance(part.lhs, Identifier):
+            cardinality = first.column(part.lhs.name).cardinality
+            share = len(part.values) / cardinality if cardinality > 0 else 1.0
+            if share * sum(segment.num_docs for segment in segments) < wanted:
+                return True
+    return False
 
 
 def key_ranges(context: QueryContext, by: OrderBy, segments: Sequence[Segment]) -> list[Range] | None:

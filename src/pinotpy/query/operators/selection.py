@@ -96,7 +96,7 @@ def _first_docs(plan: ScanPlan, wanted: int) -> tuple[Ints, Ints]:
         collector = Collector(capacity, wanted)
         return collector.words.ctypes.data, collector
 
-    taken = [collector.take() for collector in plan.run(make_context).contexts]
+    taken = [collector.take() for collector in plan.run(make_context)]
     units, docs = np.concatenate([part[0] for part in taken])[:wanted], np.concatenate([part[1] for part in taken])[:wanted]
     plan.statistics.num_docs_scanned = len(docs)
     return units, docs
@@ -159,10 +159,10 @@ def _in_batches(plan: ScanPlan, keys: Sequence[Expression], wanted: int) -> tupl
         sorter = _BatchSorter(plan, keys, wanted)
         return sorter.collector.words.ctypes.data, sorter
 
-    run = plan.run(make_context, on_flush=_BatchSorter.flush)
-    for sorter in run.contexts:
+    contexts = plan.run(make_context, on_flush=_BatchSorter.flush)
+    for sorter in contexts:
         sorter.flush()
-    units, docs = np.concatenate([s.units for s in run.contexts]), np.concatenate([s.docs for s in run.contexts])
+    units, docs = np.concatenate([s.units for s in contexts]), np.concatenate([s.docs for s in contexts])
     order = np.lexsort((docs, units))
     return units[order], docs[order]
 

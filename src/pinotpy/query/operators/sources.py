@@ -18,7 +18,7 @@ from pinotpy.pql.ast import Expression, Identifier
 from pinotpy.query.block_expression import BlockCompiler, probe
 from pinotpy.query.context import Filter
 from pinotpy.query.lane import ALWAYS, NEVER, Kind, Lane, word_of
-from pinotpy.query.lanes import Lanes
+from pinotpy.query.lane_registers import LaneRegisters
 from pinotpy.query.plan import ScanPlan, Shape
 from pinotpy.query.program import Word
 from pinotpy.query.result_types import columns_in
@@ -114,9 +114,9 @@ def _registers(target: _ShapeTarget, lane: Lane) -> tuple[int, int]:
         lane.register, lane.owned = register, True
         return lane.register, _null_register(target, lane)
     if lane.chain is not None and not lane.chain.is_leaf:
-        lane = Lanes(target).emitted(lane, canonical=True)
+        lane = LaneRegisters(target).emitted(lane, canonical=True)
         return lane.register, _null_register(target, lane)
-    lane = Lanes(target).emitted(lane)
+    lane = LaneRegisters(target).emitted(lane)
     if lane.kind is Kind.DOUBLE or not lane.owned:
         register = target.allocate()
         if lane.kind is Kind.DOUBLE:

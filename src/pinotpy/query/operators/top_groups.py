@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pinotpy.functions.spec import SlotPlan
+from pinotpy.functions.plans import SlotPlan
 from pinotpy.kernels import top_groups
 from pinotpy.pql.ast import Call, Dialect, Expression, Literal
 from pinotpy.query.context import AggregationRef, QueryContext

@@ -50,7 +50,7 @@ def find_top_rows(plan: ScanPlan, names: Sequence[str], wanted: int) -> tuple[In
         top = _Top(plan, thread, wanted, kinds, shared)
         return top.words.ctypes.data, top
 
-    found = np.concatenate([top.rows_kept() for top in plan.run(make_context).contexts] or [np.zeros((0, len(kinds)), np.uint64)])
+    found = np.concatenate([top.rows_kept() for top in plan.run(make_context)] or [np.zeros((0, len(kinds)), np.uint64)])
     plan.control.check()
     places = _in_order(found, wanted, kinds)[:, -1]
     return (places >> np.uint64(32)).astype(np.int64), (places & np.uint64(0xFFFFFFFF)).astype(np.int64)

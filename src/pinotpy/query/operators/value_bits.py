@@ -1,6 +1,6 @@
 """Distinct counts whose answer is made here alone, of columns with global ids: a bit a value and group (kernels/value_bits.py).
 
-Taken where the sets of all units take no more memory than the ids of their docs would.
+Taken where the bits of a unit's groups are soon looked through, and the sets take no more memory than the ids of their docs would.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pinotpy.functions.spec import DistributionPlan
+from pinotpy.functions.plans import DistributionPlan
 from pinotpy.kernels import abi, value_bits
 from pinotpy.kernels.result_context import D_RUNS
 from pinotpy.kernels.value_runs import RUN_ENTRY_WORDS
@@ -31,6 +31,9 @@ DOCS_MIN: Final = 1 << 16
 GROUPS_MAX: Final = 1 << 16
 # Bytes of sets for every doc: a pair that is kept as it comes takes twice as much.
 BYTES_PER_DOC: Final = 8
+# Words of bits that all units look through, for every doc: a word is a fraction of what a pair costs that is kept as it comes.
+WORDS_PER_DOC: Final = 4
+_ID_BYTES: Final = 4
 MEMORY_SHARE_MAX: Final = 0.25
 # Words of all sets that are united in one step.
 _STEP_WORDS: Final = 1 << 22
@@ -51,16 +54,22 @@ def with_bits(plan: ScanPlan, layout: Layout, keys: Sequence[Key]) -> Layout:
     if groups > GROUPS_MAX:
         return layout
     memory_max = int(plan.control.words[abi.C_MEMORY_MAX])
-    allowed = min(float(_num_docs(plan) * BYTES_PER_DOC), memory_max * MEMORY_SHARE_MAX if memory_max else float("inf"))
+    num_docs = _num_docs(plan)
+    allowed = min(float(num_docs * BYTES_PER_DOC), memory_max * MEMORY_SHARE_MAX if memory_max else float("inf"))
+    words_left = num_docs * WORDS_PER_DOC
     entries = []
     for entry in layout.aggregations:
         if _is_counted(entry) and isinstance(entry.source, Identifier) and bool((plan.metas.of(entry.source.name)[:, abi.M_CARDINALITY] >= 0).all()):
             ids = global_ids(plan, entry.source.name)
-            size_bytes = float("inf") if ids is None else groups * plan.num_units * ((ids.num_ids >> 6) + 1) * 8
-            if size_bytes <= allowed:
-                allowed -= size_bytes
-                entries.append(replace(entry, bits=ids))
-                continue
+            if ids is not None:
+                num_words = groups * _words_of_set(plan.metas.of(entry.source.name)[plan.units[:, abi.U_SEGMENT], abi.M_CARDINALITY])
+                looked_through = int(num_words.sum())
+                # Bits while a thread reads a unit, and ids, of which a doc has one at most.
+                size_bytes = int(num_words.max()) * plan.num_threads * 8 + num_docs * _ID_BYTES
+                if size_bytes <= allowed and looked_through <= words_left:
+                    allowed, words_left = allowed - size_bytes, words_left - looked_through
+                    entries.append(replace(entry, bits=ids))
+                    continue
         entries.append(entry)
     return replace(layout, aggregations=tuple(entries))
 
@@ -105,15 +114,20 @@ def _num_docs(plan: ScanPlan) -> int:
 def emit_frame(shape: Shape, entry: AggregationLayout, num_groups: Words) -> None:
     """Begin and end instructions of one aggregation's sets; `num_groups` per unit."""
     assert entry.bits is not None
-    shape.begin(value_bits.begin_bits.address, entry.distribution, num_groups, (entry.bits.num_ids >> 6) + 1)
-    shape.end(value_bits.end_bits.address, entry.distribution)
+    assert isinstance(entry.source, Identifier)
+    cardinalities = shape.meta_word(entry.source.name, abi.M_CARDINALITY)
+    shape.begin(value_bits.begin_bits.address, entry.distribution, num_groups, _words_of_set(cardinalities))
+    shape.end(value_bits.end_bits.address, entry.distribution, entry.bits.remaps[shape.segments], cardinalities)
 
 
 def emit_ids(shape: Shape, entry: AggregationLayout, groups: int, ids: int, skip: int) -> None:
     """Set the bits of a register of dict ids."""
-    assert entry.bits is not None and isinstance(entry.source, Identifier)
-    remaps, cardinalities = entry.bits.remaps[shape.segments], shape.meta_word(entry.source.name, abi.M_CARDINALITY)
-    shape.emit(value_bits.add_bits.address, groups, ids, entry.distribution, skip, remaps, cardinalities)
+    shape.emit(value_bits.add_bits.address, groups, ids, entry.distribution, skip)
+
+
+def _words_of_set(cardinalities: Words) -> Words:
+    """int64 words of a bit for every dict id."""
+    return (cardinalities >> 6) + 1
 
 
 def collect_bits(
@@ -129,7 +143,7 @@ def collect_bits(
     found = [context.vector(entry.distribution + D_RUNS).reshape(-1, RUN_ENTRY_WORDS) for context, _ in threads]
     of_sets = np.concatenate([groups[first + own[:, 0]] for own, (_, first) in zip(found, threads, strict=True)])
     order = np.argsort(of_sets, kind="stable")
-    addresses = np.concatenate([own[:, 1] for own in found])[order]
+    addresses, sizes = (np.concatenate([own[:, word] for own in found])[order] for word in (1, 2))
     starts = of_sets[order].searchsorted(np.arange(num_groups + 1))
     num_words = (entry.bits.num_ids >> 6) + 1
     num_workers = plan.num_threads if len(addresses) * num_words > _STEP_WORDS // 4 else 1
@@ -142,7 +156,7 @@ def collect_bits(
         low, high = ((len(borders) - 1) * (worker + i) // num_workers for i in (0, 1))
 
         def work(first: int, last: int, own: Words = counts[worker]) -> None:
-            value_bits.count_united(addresses, starts, borders[first], borders[last], own)
+            value_bits.count_united(addresses, sizes, starts, borders[first], borders[last], own)
 
         workers.append(in_shares([1] * (len(borders) - 1), low, high, 1, work))
     run_steps(plan.control, plan.executor, workers)

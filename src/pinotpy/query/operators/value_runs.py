@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pinotpy.errors import QueryCancelledError
-from pinotpy.functions.spec import DistributionPlan
+from pinotpy.functions.plans import DistributionPlan
 from pinotpy.kernels import abi, rank_search, ranks, value_runs
 from pinotpy.kernels.result_context import D_RUNS, G_ARENA, ResultContext
 from pinotpy.pql.ast import Call, Identifier

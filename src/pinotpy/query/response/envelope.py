@@ -38,14 +38,15 @@ class Envelope:
         return bool(self.exceptions or self.missing_segments)
 
     def exactness(self) -> dict[str, Any]:
-        """D10: `exactness` is exact, bounded or partial, with the reasons when it is not exact."""
+        """`exactness` is exact, bounded or partial, with the reasons when it is not exact."""
         reasons = [f"{e.code}: {e.message.splitlines()[0] if e.message else ''}" for e in self.exceptions]
         if self.missing_segments:
             reasons.append(f"no answer for segments: {', '.join(self.missing_segments[:10])}{' …' if len(self.missing_segments) > 10 else ''}")
         is_partial = bool(reasons)
         if self.statistics.num_groups_limit_reached:
             reasons.append(
-                f"the configured limit on groups (numGroupsLimit) was reached: groups beyond it are missing or lack rows, "
+                "the configured limit on groups (the option numGroupsLimit, or pinot.server.query.executor.num.groups.limit) was reached: "
+                "groups beyond it are missing or lack rows, "
                 f"at most {self.statistics.num_rows_of_cut_groups} of the selected rows in all"
             )
         if not reasons:

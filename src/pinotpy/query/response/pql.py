@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from pinotpy.errors import PinotError, TableNotFoundError
+from pinotpy.errors import TableNotFoundError
 from pinotpy.query.context import QueryContext, QueryKind
 from pinotpy.query.deadline import Check, no_deadline
 from pinotpy.query.reduced import ReducedResult
@@ -36,12 +36,6 @@ ERROR_NAMES = {
     700: "QueryValidationError",
     710: "UnknownColumnError",
 }
-
-
-def exception_of(error: PinotError) -> dict[str, Any]:
-    """One entry of `exceptions`: Pinot's code and name, then our message. An unknown table is 410 in PQL."""
-    code = 410 if isinstance(error, TableNotFoundError) else error.code
-    return _exception(code, error.message)
 
 
 def _exception(code: int, message: str) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from typing import Any, Final
 
 import orjson
 
-from pinotpy.errors import PinotError
 from pinotpy.query.context import QueryContext
 from pinotpy.query.deadline import Check, no_deadline
 from pinotpy.query.explain.answer import TABLE_COLUMNS
@@ -48,11 +47,6 @@ _UNUSED: Final = b"".join(
         b',"pools":[-1],"rlsFiltersApplied":false,"groupsTrimmed":false,',
     )
 )
-
-
-def exception_of(error: PinotError) -> dict[str, Any]:
-    """One entry of `exceptions`."""
-    return _exception(error.code, error.message)
 
 
 def _exception(code: int, message: str) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 What they are named by is their value, as in the reference (sql-live.md §2): bare where nothing but constants is selected, quoted beside
 columns. A TIMESTAMP becomes LONG, JSON text, as there. Arrays, calls with a NULL, user functions and calls of
-the clock (pin_time.py) stay calls.
+the clock (pin_time.py) stay calls; what the clock's functions cannot take is refused here all the same, as the reference does.
 """
 
 from __future__ import annotations
@@ -66,13 +66,19 @@ def _is_computed(call: Call) -> bool:
     return function.constant and function.arguments_min <= len(call.args) <= function.arguments_max
 
 
+def _reads_clock(call: Call) -> bool:
+    function = find_scalar_function(call.name)
+    return function is not None and not function.constant and function.origin is None and function.arguments_min <= len(call.args) <= function.arguments_max
+
+
 def _computed(call: Call) -> Expression:
-    if not _is_computed(call) or any(isinstance(arg, Literal) and arg.value is None for arg in call.args):
+    reads_clock = _reads_clock(call)
+    if not (reads_clock or _is_computed(call)) or any(isinstance(arg, Literal) and arg.value is None for arg in call.args):
         return call
     rows = Rows(_NO_TABLE, 1, _no_column, _no_column)
     try:
         kind = rows.types.of(call)
-        if not kind.single_value or kind.data_type is None or kind.data_type is DataType.MAP:
+        if reads_clock or not kind.single_value or kind.data_type is None or kind.data_type is DataType.MAP:
             return call
         (value,) = rows.evaluate(call).to_pylist()
     except PinotError as error:

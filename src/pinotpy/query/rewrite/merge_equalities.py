@@ -1,24 +1,21 @@
 """Filters in a plain form, as the reference's optimizer leaves them, so that statistics mean the same.
 
 Nested AND in AND and OR in OR melt together; TRUE and FALSE disappear; IN with one value is =, NOT IN with one is <>; equalities and INs on one
-column under an OR are one IN. Ranges and <> are left alone, and so is = 2.5 where IN would take whole numbers only. Source: pql-live.md §6.
+column under an OR are one IN. Ranges and <> are left alone. Source: pql-live.md §6.
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable
-from decimal import Decimal
 
 from pinotpy.pql.ast import Expression
 from pinotpy.query.context import And, Comparison, Constant, Filter, LiteralValue, Not, Or, Predicate
 
 
-def simplify_filter(node: Filter, takes_fractions: Callable[[Expression], bool] = lambda lhs: True) -> Filter:
-    """The same filter in plain form. `takes_fractions`: whether IN (2.5) fits the type of a left side."""
+def simplify_filter(node: Filter) -> Filter:
+    """The same filter in plain form."""
     if isinstance(node, And | Or):
-        return _junction(node, takes_fractions)
+        return _junction(node)
     if isinstance(node, Not):
-        child = simplify_filter(node.child, takes_fractions)
+        child = simplify_filter(node.child)
         return Constant(not child.value) if isinstance(child, Constant) else Not(child)
     if isinstance(node, Predicate) and node.comparison in (Comparison.IN, Comparison.NOT_IN):
         values = _distinct(node.values)
@@ -28,18 +25,18 @@ def simplify_filter(node: Filter, takes_fractions: Callable[[Expression], bool] 
     return node
 
 
-def _junction(node: And | Or, takes_fractions: Callable[[Expression], bool]) -> Filter:
+def _junction(node: And | Or) -> Filter:
     is_and = isinstance(node, And)
     children: list[Filter] = []
     for raw in node.children:
-        child = simplify_filter(raw, takes_fractions)
+        child = simplify_filter(raw)
         if isinstance(child, Constant):
             if child.value is not is_and:
                 return child
             continue
         children.extend(child.children if isinstance(child, And if is_and else Or) else (child,))
     if not is_and:
-        children = _merge(children, takes_fractions)
+        children = _merge(children)
     if not children:
         return Constant(is_and)
     if len(children) == 1:
@@ -47,14 +44,13 @@ def _junction(node: And | Or, takes_fractions: Callable[[Expression], bool]) -> 
     return And(tuple(children)) if is_and else Or(tuple(children))
 
 
-def _merge(children: list[Filter], takes_fractions: Callable[[Expression], bool]) -> list[Filter]:
+def _merge(children: list[Filter]) -> list[Filter]:
     """One IN per left side, at the place of the first."""
     merged: list[Filter | None] = []
     values: dict[Expression, list[LiteralValue]] = {}
     places: dict[Expression, int] = {}
     for child in children:
-        fits = isinstance(child, Predicate) and (not any(isinstance(v, float | Decimal) for v in child.values) or takes_fractions(child.lhs))
-        if isinstance(child, Predicate) and child.comparison in (Comparison.EQ, Comparison.IN) and fits:
+        if isinstance(child, Predicate) and child.comparison in (Comparison.EQ, Comparison.IN):
             if child.lhs not in places:
                 places[child.lhs] = len(merged)
                 values[child.lhs] = []

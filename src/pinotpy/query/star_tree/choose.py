@@ -189,6 +189,8 @@ def _columns_of(condition: Filter | None) -> Iterator[tuple[str, bool] | str]:
         case Predicate(Identifier(column), comparison):
             if comparison is Comparison.TEXT_MATCH:
                 yield "TEXT_MATCH asks the text index"
+            elif comparison is Comparison.JSON_MATCH:
+                yield "JSON_MATCH reads documents"
             else:
                 yield column, comparison in _NULL_TESTS
         case _:

@@ -17,7 +17,7 @@ from pinotpy.query.context import QueryContext
 from pinotpy.query.control import QueryControl
 from pinotpy.query.filter.normal_form import EVERYWHERE, normal_form
 from pinotpy.query.filter.resolved_leg import ResolvedLeg
-from pinotpy.query.filter.tree import Known, Resolved, ResolvedAll, conjuncts, each_leg, emit_tree, known, resolve_tree, take_segments
+from pinotpy.query.filter.tree import Known, Resolved, ResolvedAll, conjuncts, emit_tree, known, legs_of, resolve_tree, take_segments
 from pinotpy.query.partial import Statistics
 from pinotpy.query.plan import ScanPlan
 from pinotpy.query.program import Instructions
@@ -167,8 +167,7 @@ class _Walk:
         if isinstance(node, ResolvedLeg):
             yield from self._of_leg(node)
             return
-        legs = list[ResolvedLeg]()
-        each_leg(node, lambda leg: legs.append(leg) if isinstance(leg, ResolvedLeg) else None)
+        legs = [leg for leg in legs_of(node) if isinstance(leg, ResolvedLeg)]
         running = [leg for leg in legs if bool((leg.mode == LEG_RUN).any())]
         columns = {leg.leg.column for leg in running}
         if len(columns) == 1 and len(running) == len(legs):

@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pinotpy.functions.spec import AggregateFunction, DistributionPlan
+from pinotpy.functions.plans import DistributionPlan
+from pinotpy.functions.spec import AggregateFunction
 from pinotpy.kernels import abi
 from pinotpy.kernels.pairs import ENTRY_WORDS, ROW_SHIFT
 from pinotpy.kernels.result_context import D_ARENA

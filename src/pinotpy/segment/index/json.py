@@ -5,9 +5,11 @@ An entry is a value of the dictionary, or a row of a raw column: equal documents
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any, Final
 
 import numpy as np
+import orjson
 import pyarrow as pa
 from numpy.typing import NDArray
 
@@ -35,6 +37,7 @@ class JsonRecords:
         term_offsets, term_bytes: terms ascending by bytes, int32[terms + 1] and uint8.
         offsets, records: records of term i are records[offsets[i] : offsets[i + 1]], ascending; uint32[terms + 1], int32.
         entries: entry of each record, ascending, int32.
+        indexing: what of the documents is here; None where nobody recorded that.
     """
 
     def __init__(
@@ -44,11 +47,13 @@ class JsonRecords:
         offsets: NDArray[np.uint32],
         records: NDArray[np.int32],
         entries: NDArray[np.int32],
+        indexing: JsonIndexing | None,
     ) -> None:
         self._term_offsets, self._term_bytes, self._offsets, self._records = term_offsets, term_bytes, offsets, records
         self._terms = VarDictionary(term_offsets, term_bytes)
         self.num_terms = self._terms.cardinality
         self.entries = entries
+        self.indexing = indexing
 
     def lower_bound(self, term: bytes) -> int:
         return self._terms.lower_bound(term)
@@ -61,14 +66,29 @@ class JsonRecords:
         return self._records[self._offsets[low] : self._offsets[high]]
 
 
-def mapped_json_index(buffers: ColumnBuffers) -> JsonRecords:
-    """The index of an open segment."""
+def json_settings(indexing: JsonIndexing) -> str:
+    """What a segment records of an index's settings."""
+    return layout.settings_text({field.name: getattr(indexing, field.name) for field in fields(indexing)})
+
+
+def _recorded(settings: str) -> JsonIndexing | None:
+    """The settings that a segment recorded; None where it recorded none, or others than this release knows."""
+    try:
+        found: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in orjson.loads(settings).items()}
+        return JsonIndexing(**found)
+    except (orjson.JSONDecodeError, AttributeError, TypeError):
+        return None
+
+
+def mapped_json_index(buffers: ColumnBuffers, settings: str) -> JsonRecords:
+    """The index of an open segment. `settings`: what its metadata say of them."""
     return JsonRecords(
         buffers.view(layout.JSON_TERMS_OFFSETS, np.int32),
         buffers.view(layout.JSON_TERMS, np.uint8),
         buffers.view(layout.JSON_OFFSETS, np.uint32),
         buffers.view(layout.JSON_RECORDS, np.int32),
         buffers.view(layout.JSON_ENTRIES, np.int32),
+        _recorded(settings),
     )
 
 
@@ -88,7 +108,7 @@ def build_json_records(name: str, documents: pa.Array | pa.ChunkedArray, indexin
         _, offset_buffer, body = encoded.dictionary.buffers()
         term_offsets = np.frombuffer(offset_buffer, np.int32)[: encoded.cardinality + 1]
         term_bytes = np.frombuffer(body, np.uint8)[: term_offsets[-1]]
-    return JsonRecords(term_offsets, term_bytes, offsets, found.records.take(order), found.entries)
+    return JsonRecords(term_offsets, term_bytes, offsets, found.records.take(order), found.entries, indexing)
 
 
 def write_json_index(writer: BufferSink, name: str, documents: pa.Array | pa.ChunkedArray, indexing: JsonIndexing) -> list[BufferEntry]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from pinotpy.data_types import StoredType
 from pinotpy.errors import DataError
-from pinotpy.functions.text_analysis import tokenize
+from pinotpy.functions.text_analysis import analyze, tokenize
 from pinotpy.kernels.csr import inverted_index
 from pinotpy.kernels.ordered_bytes import bytes_strictly_ascend
 from pinotpy.segment import layout
@@ -163,6 +164,35 @@ class MappedTextIndex:
 
     def positions(self, term_id: int) -> NDArray[Any]:
         return self._positions[self._offsets[term_id] : self._offsets[term_id + 1]]
+
+
+class ConstantTextIndex:
+    """Implements data_source.TextIndex for a column that has one text in all docs."""
+
+    def __init__(self, text: bytes, num_docs: int) -> None:
+        places: dict[bytes, list[int]] = {}
+        for term, position in analyze(text.decode()):
+            places.setdefault(term.encode(), []).append(position)
+        self._num_docs = num_docs
+        self._terms = sorted(places)
+        self._places = [places[term] for term in self._terms]
+        self.num_terms = len(places)
+
+    def lower_bound(self, term: bytes) -> int:
+        return bisect_left(self._terms, term)
+
+    def index_of(self, term: bytes) -> int:
+        return self._terms.index(term) if term in self._terms else -1
+
+    def terms(self, low: int, high: int) -> pa.Array:
+        return pa.array([term.decode() for term in self._terms[low:high]], pa.string())
+
+    def docs(self, low: int, high: int) -> NDArray[np.int32]:
+        every = np.arange(self._num_docs, dtype=np.int32)
+        return np.concatenate([np.zeros(0, np.int32), *(every.repeat(len(places)) for places in self._places[low:high])])
+
+    def positions(self, term_id: int) -> NDArray[Any]:
+        return np.tile(np.array(self._places[term_id], np.uint32), self._num_docs)
 
 
 def _positions(buffers: ColumnBuffers) -> NDArray[Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
+from pinotpy.config.index_checks import STAR_TREE_DIMENSIONS_MAX
 from pinotpy.data_types import DataType
 from pinotpy.segment import layout
 from pinotpy.segment.layout import BufferEntry
@@ -28,7 +29,7 @@ DIMENSION: Final = "dimension"  # dimension.0, dimension.1 …
 STATE: Final = "state"  # state.0.low …
 LOW, HIGH, SPILLED, VALUE, OFFSETS, VALUES, COUNTS = "low", "high", "spilled", "value", "offsets", "values", "counts"
 
-DIMENSIONS_MAX: Final = 100
+DIMENSIONS_MAX: Final = STAR_TREE_DIMENSIONS_MAX
 STATES_MAX: Final = 1000
 
 

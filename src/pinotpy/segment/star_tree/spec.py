@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from pinotpy.config.index_checks import STAR_TREE_NUMBERS
 from pinotpy.data_types import DataType, FieldType
 from pinotpy.errors import Fault, InvalidConfigError
 from pinotpy.kernels.exact_sums import UNIT_DOCS_MAX
@@ -35,7 +36,6 @@ STATES_OF: Final[Mapping[str, tuple[str, ...]]] = {
     "percentileest": (names.LONG_QUANTILES,),
     "percentiletdigest": (names.QUANTILES,),
 }
-_NUMBERS: Final = (DataType.INT, DataType.LONG, DataType.FLOAT, DataType.DOUBLE, DataType.TIMESTAMP, DataType.BOOLEAN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,8 @@ def default_tree(columns: Mapping[str, Column]) -> TreeSpec | None:
     dimensions = [column for column in fitting if column.field_type is FieldType.DIMENSION and column.cardinality <= DEFAULT_CARDINALITY_MAX]
     times = [column for column in fitting if column.field_type in (FieldType.TIME, FieldType.DATE_TIME)]
     order = [column.name for group in (dimensions, times) for column in sorted(group, key=lambda column: -column.cardinality)]
-    metrics = [column.name for column in columns.values() if column.field_type is FieldType.METRIC and column.single_value and column.data_type in _NUMBERS]
+    measures = [column for column in columns.values() if column.field_type is FieldType.METRIC and column.single_value]
+    metrics = [column.name for column in measures if column.data_type in STAR_TREE_NUMBERS]
     if not dimensions or len(order) > names.DIMENSIONS_MAX:
         return None
     pairs = ("COUNT__*", *(f"SUM__{name}" for name in metrics))
@@ -141,8 +142,8 @@ def _faults(spec: TreeSpec, schema: Schema) -> list[Fault]:
 
 def _accepts(kinds: tuple[str, ...], data_type: DataType) -> bool:
     # Serialized sketches differ in size from column to column; BIG_DECIMAL has no bounded sum.
-    return data_type is not DataType.BYTES if names.HYPERLOGLOG in kinds else data_type in _NUMBERS
+    return data_type is not DataType.BYTES if names.HYPERLOGLOG in kinds else data_type in STAR_TREE_NUMBERS
 
 
 def _accepted(kinds: tuple[str, ...]) -> str:
-    return "values, not BYTES" if names.HYPERLOGLOG in kinds else "a column of type " + ", ".join(_NUMBERS)
+    return "values, not BYTES" if names.HYPERLOGLOG in kinds else "a column of type " + ", ".join(STAR_TREE_NUMBERS)

@@ -6,7 +6,7 @@ from typing import Any
 
 from fastapi import Query
 
-from pinotpy.errors import NotFoundError
+from pinotpy.errors import NotFoundError, PinotError
 from pinotpy.segment.immutable import ImmutableSegment
 from pinotpy.server.index_upkeep import IndexUpkeep
 from pinotpy.server.reload_jobs import ReloadJobs
@@ -70,14 +70,24 @@ def routes(registry: SegmentRegistry, store: SegmentStore, jobs: ReloadJobs, upk
         status = jobs.status(jobId, tableName, registry.segments(tableName))
         if status is None:
             raise NotFoundError(f"this server knows no reload '{jobId[:100]}' of table '{tableName[:200]}'", table=tableName)
-        return status
+        try:
+            beyond = upkeep.beyond(tableName, registry.segments(tableName).values())
+        except PinotError:
+            beyond = {}  # the documents are not valid: every segment's failure says so
+        meant = {name: words for name, words in beyond.items() if status["segmentName"] in ("", name)}
+        return status | {"rebuildSegments": _shown(meant)}
 
     @declared.get("/tables/{tableName}/segments/needReload", Action.READ, table("tableName"), summary="Whether a reload would change segments, and what")
     def need_reload(tableName: str) -> dict[str, Any]:
-        needed = upkeep.needed(tableName, registry.segments(tableName).values())
-        return {"needReload": bool(needed), "segments": {name: needed[name] for name in sorted(needed)[:NEEDED_SHOWN_MAX]}}
+        segments = registry.segments(tableName).values()
+        needed, beyond = upkeep.needed(tableName, segments), upkeep.beyond(tableName, segments)
+        return {"needReload": bool(needed), "segments": _shown(needed), "needRebuild": bool(beyond), "rebuildSegments": _shown(beyond)}
 
     return declared
+
+
+def _shown(words: dict[str, str]) -> dict[str, str]:
+    return {name: words[name] for name in sorted(words)[:NEEDED_SHOWN_MAX]}
 
 
 def _column(segment: ImmutableSegment, name: str) -> dict[str, Any]:

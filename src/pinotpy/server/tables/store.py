@@ -6,6 +6,7 @@ another CRC) is moved aside and fetched again. Names come from ZooKeeper and pas
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import shutil
 import tempfile
@@ -16,9 +17,11 @@ from urllib.parse import quote
 from pinotpy.errors import DataError, SegmentCorruptError, UnsafeArchiveError
 from pinotpy.fs.crypters import Crypters, SegmentCrypter, decrypted
 from pinotpy.names import check_segment_name, check_table_name, raw_table_name
+from pinotpy.segment import layout
 from pinotpy.segment.archive import unpack_segment
 from pinotpy.segment.immutable import ImmutableSegment, load_segment
 from pinotpy.segment.tar_stream import ArchiveLimits
+from pinotpy.server.disk import disk_faults
 
 log = logging.getLogger(__name__)
 
@@ -63,8 +66,12 @@ class SegmentStore:
         """The segment with this CRC, from disk or from the deep store; `anew`: from the deep store only.
 
         Raises: RemoteError (no download), DataError and its kin (the archive is not that segment), InvalidConfigError (this
-        server does not know its crypter).
+        server does not know its crypter), DiskError.
         """
+        with disk_faults(f"segment '{segment_name}' is not loaded"):
+            return self._open(table, segment_name, crc, download_url, crypter, anew=anew)
+
+    def _open(self, table: str, segment_name: str, crc: int, download_url: str, crypter: str, *, anew: bool) -> ImmutableSegment:
         directory = self._directory(table, segment_name)
         if directory.is_dir() and not anew:
             segment = self._open_local(directory, crc)
@@ -78,6 +85,11 @@ class SegmentStore:
             # Bytes may be damaged on their way, or be those of a moment: once more, then it is the archive.
             log.warning("downloaded archive refused segment=%s reason=%s: fetching it again", segment_name, error.message)
         return self._download(directory, crc, download_url, rest_path, known)
+
+    def distrust(self, table: str, segment_name: str) -> None:
+        """Have the next load check all of the segment's bytes."""
+        with contextlib.suppress(OSError):
+            (self._directory(table, segment_name) / layout.VERIFIED).unlink(missing_ok=True)
 
     def delete(self, table: str, segment_name: str) -> None:
         """Remove the segment's files; nothing happens if there are none."""

@@ -19,9 +19,10 @@ from slow_hashes import slow_murmur3
 
 from pinotpy.data_types import DataType as D
 from pinotpy.errors import InvalidQueryError, QueryExecutionError
+from pinotpy.functions.plans import DistributionPlan
 from pinotpy.functions.scalar.spec import Operand, bind, evaluate
 from pinotpy.functions.sketches.idset import IdSetOptions, parse_options, read_id_set, write_id_set
-from pinotpy.functions.spec import AggregateFunction, Argument, DistributionPlan, function_named
+from pinotpy.functions.spec import AggregateFunction, Argument, function_named
 from pinotpy.pql.ast import Dialect, Literal
 
 STORED = {D.STRING: pa.binary(), D.JSON: pa.binary(), D.BYTES: pa.binary(), D.BOOLEAN: pa.int32()}
@@ -177,6 +178,7 @@ def test_any_split_and_order_of_merging_gives_the_same_text(parts: list[list[int
         ("fpp=0", "fpp between 0 and 1"),
         ("expectedInsertions=0", "expectedInsertions above 0"),
         ("fpp=nan", "fpp between"),
+        ("expectedInsertions=1000;fpp=1e-100", "332 hashes of each value, more than 255"),
         ("fpp", "expected a number"),
         ("expectedInsertions=2000000000", "more than 134217728"),
     ],

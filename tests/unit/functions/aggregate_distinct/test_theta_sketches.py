@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 
 from pinotpy.data_types import DataType as D
 from pinotpy.errors import InvalidQueryError, QueryExecutionError
-from pinotpy.functions.spec import AggregateFunction, Argument, DistributionPlan, function_named
+from pinotpy.functions.plans import DistributionPlan
+from pinotpy.functions.spec import AggregateFunction, Argument, function_named
 
 STORED = {D.STRING: pa.binary(), D.BYTES: pa.binary(), D.BOOLEAN: pa.int32()}
 

@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError, QueryExecutionError
 from pinotpy.functions.aggregate.percentiletdigest import FUNCTIONS, PercentileTDigest
+from pinotpy.functions.plans import DistributionPlan
 from pinotpy.functions.sketches.multiset import collect_multisets
 from pinotpy.functions.sketches.tdigest import quantiles
-from pinotpy.functions.spec import Argument, DistributionPlan
+from pinotpy.functions.spec import Argument
 
 TDIGEST = FUNCTIONS[0]
 LEVELS = [0, 0.1, 1, 5, 25, 37.5, 50, 75, 90, 95, 99, 99.9, 100]

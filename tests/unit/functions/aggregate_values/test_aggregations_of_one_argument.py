@@ -210,6 +210,7 @@ CALLS: dict[str, tuple[str, Callable[[Values], Any], Any, Any]] = {
     "MODE(i + l)": ("il", lambda v: _modes(v)[0], "-Infinity", None),
     "HISTOGRAM(i, -4, 4, 4)": ("i", lambda v: _histogram(v, [-4, -2, 0, 2, 4]), [0.0] * 4, [0.0] * 4),
     "HISTOGRAM(i, -6, 6, 96)": ("i", lambda v: _histogram(v, [-6 + k / 8 for k in range(97)]), [0.0] * 96, [0.0] * 96),
+    "HISTOGRAM(i, 0, 1e-310, 2)": ("i", lambda v: _histogram(v, [0, 5e-311, 1e-310]), [0.0] * 2, [0.0] * 2),
     "HISTOGRAM(p, ARRAY[-1e15, 0, 1e16])": ("p", lambda v: _histogram(v, [-1e15, 0, 1e16]), [0.0] * 2, [0.0] * 2),
     "HISTOGRAM(l, ARRAY['-Infinity', -7, 7, 8, 'Infinity'])": ("l", lambda v: _histogram(v, [-math.inf, -7, 7, 8, math.inf]), [0.0] * 4, [0.0] * 4),
     "HISTOGRAM(d, ARRAY[-5.5, 0, 1.5, 'Infinity'])": ("d", lambda v: _histogram(v, [-5.5, 0, 1.5, math.inf]), [0.0] * 3, [0.0] * 3),

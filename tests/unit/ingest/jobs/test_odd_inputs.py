@@ -12,11 +12,16 @@ from typing import Any
 import pytest
 from job_data import CONFIG, FIRST_DAY, SCHEMA, all_rows, duckdb_rows, job
 
-from pinotpy.errors import InvalidConfigError, NotFoundError, OutOfCapacityError, ResourceError, UserError
+from pinotpy.config.date_time import parse_format
+from pinotpy.errors import DataError, InvalidConfigError, NotFoundError, OutOfCapacityError, ResourceError, UserError
+from pinotpy.ingest.batch import find_input_files
 from pinotpy.ingest.jobs.run import run_job
 from pinotpy.ingest.jobs.work_folder import work_folder
+from pinotpy.ingest.pipeline import RowPipeline
+from pinotpy.ingest.push.sources import read_sources
 
 HEADER = "customer,city,price,pieces,day\n"
+GLOBAL: dict[str, Any] = {"segmentNameGeneratorSpec": {"configs": {"use.global.directory.sequence.id": "true"}}}
 GOOD = f"1,Bern,2.5,3,{FIRST_DAY}\n"
 
 
@@ -219,3 +224,99 @@ def test_two_segments_of_one_name_in_one_folder_are_told_as_such(tmp_path: Path,
     same = {"segmentNameGeneratorSpec": {"configs": {"exclude.sequence.id": "true"}}, "segmentCreationJobParallelism": parallelism}
     report = run_job(job(tmp_path, **same))
     assert report.error is not None and "given more than once" in report.error and "overwriteOutput" not in report.error
+
+
+@pytest.mark.parametrize("spelling", ["./in", "in//", "in/.", "../{name}/in", "."])
+@pytest.mark.parametrize("scheme", ["", "file://"])
+def test_however_the_folder_is_written_paths_below_it_are_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spelling: str, scheme: str) -> None:
+    write_csv(tmp_path / "in" / "a.csv", GOOD)
+    write_csv(tmp_path / "in" / "deep" / "a.csv", GOOD)
+    for hidden in ("_temporary/0/a.csv", ".trash/a.csv"):
+        write_csv(tmp_path / "in" / hidden, GOOD)
+    monkeypatch.chdir(tmp_path / "in" if spelling == "." else tmp_path)
+    uri = spelling.format(name=tmp_path.name)
+    report = run_job(job(tmp_path, inputDirURI=f"file://{Path.cwd()}/{uri}" if scheme else uri, **GLOBAL))
+    assert report.error is None and report.total("num_rows_indexed") == 2
+    assert sorted(Path(segment.uri).parent.relative_to(tmp_path / "out").as_posix() for segment in report.segments) == [".", "deep"]
+    only = run_job(job(tmp_path, "only", inputDirURI=uri, includeFileNamePattern="glob:deep/*.csv"))
+    assert len(only.files) == 1
+
+
+def test_links_to_nothing_and_folders_that_cannot_be_listed_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_csv(tmp_path / "in" / "a.csv", GOOD)
+    (tmp_path / "in" / "b.csv").symlink_to(tmp_path / "nowhere.csv")
+    (tmp_path / "in" / ".#c.csv").symlink_to("what an editor locks")
+    for find in (lambda: run_job(job(tmp_path)), lambda: find_input_files(tmp_path / "in")):
+        with pytest.raises(DataError, match=r"b\.csv' is a link to a file that is not there"):
+            find()
+    (tmp_path / "in" / "b.csv").unlink()
+    (tmp_path / "in" / "closed").mkdir()
+    scandir = os.scandir
+
+    def closed(path: Any) -> Any:
+        if not isinstance(path, int) and Path(path).name == "closed":
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", closed)
+    for find in (lambda: run_job(job(tmp_path)), lambda: find_input_files(tmp_path / "in")):
+        with pytest.raises(DataError, match=r"closed' cannot be listed: permission denied"):
+            find()
+
+
+@pytest.mark.parametrize("ours", [{}, {"rowsPerSegment": 100}], ids=["files", "regrouped"])
+def test_a_file_that_is_written_to_while_it_is_read_is_no_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ours: dict[str, Any]) -> None:
+    file = write_csv(tmp_path / "in" / "a.csv", GOOD * 5)
+    good = write_csv(tmp_path / "in" / "b.csv", GOOD * 3)
+    convert = RowPipeline.convert
+
+    def with_another_row(*args: Any) -> Any:
+        if file.stat().st_size < 2 * len(HEADER + GOOD * 5):
+            with file.open("a") as writer:
+                writer.write(GOOD * 10)
+        return convert(*args)
+
+    monkeypatch.setattr(RowPipeline, "convert", with_another_row)
+    report = run_job(job(tmp_path, pinotpy={**ours, "onFileError": "SKIP"}))
+    assert report.num_failures == 1 and "written to while it was read" in str(report.to_json_dict())
+    assert all_rows(report, tmp_path / "scratch") == duckdb_rows(str(good))
+
+
+def test_a_job_leaves_alone_what_another_one_writes_below_its_output(tmp_path: Path) -> None:
+    write_csv(tmp_path / "in" / "a.csv", GOOD)
+    below = job(tmp_path, "out/day")
+    with work_folder(below):
+        being_written = tmp_path / "out" / "day" / ".unfinished-1"
+        being_written.write_bytes(b"half")
+        left = tmp_path / "out" / "old" / ".unfinished-2"
+        left.parent.mkdir()
+        left.write_bytes(b"half")
+        assert run_job(job(tmp_path)).error is None
+        assert being_written.exists() and not left.exists()
+    assert not being_written.exists()
+
+
+@pytest.mark.parametrize(
+    ("time_format", "texts", "first", "last"),
+    [
+        ("1:DAYS:SIMPLE_DATE_FORMAT:yyyy-MM-dd", ["2024-01-05", "2024-9-30", "2024-12-31"], "2024-01-05", "2024-12-31"),
+        ("1:DAYS:SIMPLE_DATE_FORMAT:yyyy-MM-dd", ["2024-1-5", "2024-02-01", "2024-12-01"], "2024-1-5", "2024-12-01"),
+        ("1:DAYS:SIMPLE_DATE_FORMAT:yyyy-MM-dd HH", ["2024-01-05 9", "2024-01-05 23", "2024-01-05 07"], "2024-01-05 07", "2024-01-05 23"),
+        ("SIMPLE_DATE_FORMAT", ["2024-01-01T00:30:00+02:00", "2024-01-01T00:00:00Z", "2024-01-02"], "2024-01-01T00:30:00+02:00", "2024-01-02"),
+        ("SIMPLE_DATE_FORMAT", ["2024-01-01T00:00:00Z", "2024-01-02T00:00:00Z"], "2024-01-01T00:00:00Z", "2024-01-02T00:00:00Z"),
+    ],
+)
+@pytest.mark.parametrize("encoding", [{}, {"noDictionaryColumns": ["day"]}], ids=["dictionary", "raw"])
+def test_times_of_a_segment_are_those_of_its_rows_however_they_are_written(
+    tmp_path: Path, time_format: str, texts: list[str], first: str, last: str, encoding: dict[str, Any]
+) -> None:
+    write_times(tmp_path, time_format, "STRING", *texts, "")
+    (tmp_path / "table.json").write_text(json.dumps({**CONFIG, "tableIndexConfig": encoding}))
+    report = run_job(job(tmp_path, segmentNameGeneratorSpec={"type": "normalizedDate"}))
+    assert report.error is None
+    (segment,) = report.segments
+    millis = [parse_format(time_format).millis_from_value(text) for text in (first, last)]
+    metadata = read_sources([segment.uri], None, parallelism=1)[0].metadata
+    assert metadata.time_range is not None
+    assert [segment.start_ms, segment.end_ms] == [metadata.time_range.start_ms, metadata.time_range.end_ms] == millis
+    assert (metadata.time_range.start_raw, metadata.time_range.end_raw) == (first, last)

@@ -12,6 +12,7 @@ from pinotpy.errors import InvalidConfigError
 from pinotpy.ingest.jobs.properties_spec import read_properties_spec, spec_from_properties
 from pinotpy.ingest.jobs.spec import ConsistentPush, FileErrors, IngestionJobSpec, JobType, PushMode, read_job_spec
 from pinotpy.ingest.jobs.templates import default_values, parse_values
+from pinotpy.ingest.readers.csv_config import read_config
 from pinotpy.ingest.time_buckets import Bucket
 
 AIRLINES = r"""
@@ -67,7 +68,7 @@ def test_pinots_yaml_is_read_with_its_keys_and_our_block() -> None:
     assert (spec.job_type.creates, spec.job_type.push_mode) == (True, PushMode.METADATA)
     assert spec.input_dir_uri == "file:///data/2014/01"
     assert spec.push_job_spec.push_attempts == 5 and spec.push_job_spec.push_retry_interval_millis == 1000
-    assert spec.file_system_configs == {"hdfs": {}, "s3": {"region": "eu", "accessKey": "hidden"}}
+    assert {each.scheme.lower(): each.configs for each in spec.pinot_fs_specs} == {"hdfs": {}, "s3": {"region": "eu", "accessKey": "hidden"}}
     # What YAML would take for a number, and what templates would take for theirs.
     assert spec.segment_name_generator_spec.configs["segment.name.postfix"] == "2014_01"
     assert spec.segment_name_generator_spec.configs["segment.name.template"] == r"${filePathPattern:\1}_2014_01"
@@ -139,6 +140,34 @@ def test_what_is_no_plain_yaml_object_is_refused(text: str, path: str) -> None:
     assert path in faults(text)
 
 
+def test_keys_of_pinots_newer_documents_are_known() -> None:
+    # The example of its page on batch ingestion, and what its classes have besides.
+    newer = AIRLINES.replace("overwriteOutput: true", "overwriteOutput: true\ncreateMetadataTarGz: true").replace(
+        "  pushParallelism: 2",
+        "  pushParallelism: 2\n  preferMetadataTarGz: true\n  copyToDeepStoreForMetadataPush: false\n  batchSegmentUpload: false\n"
+        "  segmentMetadataGenerationParallelism: 4",
+    )
+    spec = read_job_spec(
+        newer + "tlsSpec: {trustStorePath: ca.pem, connectTimeout: 5000, readTimeout: 5000}\n", {"year": "2014", "month": "01", "attempts": "5"}
+    )
+    assert (spec.create_metadata_tar_gz, spec.push_job_spec.prefer_metadata_tar_gz) == (True, True)
+    assert spec.tls_spec is not None and spec.tls_spec.connect_timeout == 5000
+
+
+def test_keys_of_another_mapping_are_taken_in() -> None:
+    text = AIRLINES.replace("  - scheme: S3\n    configs: {region: eu, accessKey: hidden}", "  - &s3\n    scheme: S3\n    configs: {region: eu}") + (
+        "segmentCreationJobParallelism: 3\n"
+    )
+    more = "  - <<: *s3\n    scheme: gs\n  - <<: [{scheme: abfs}, *s3]\n  - <<: *s3\n    scheme: adl\n    configs: {region: us}\n"
+    spec = read_job_spec(text.replace("recordReaderSpec:", f"{more}recordReaderSpec:", 1), {"year": "2014", "month": "01", "attempts": "5"})
+    found = {each.scheme: each.configs.get("region") for each in spec.pinot_fs_specs}
+    assert found == {"hdfs": None, "S3": "eu", "gs": "eu", "abfs": "eu", "adl": "us"}
+    with pytest.raises(InvalidConfigError, match="an alias of a mapping"):
+        read_job_spec("tableSpec: {<<: 5}")
+    # In quotes it is a key like any other.
+    assert "$.<<" in {path.replace('["<<"]', ".<<") for path in faults('"<<": {jobType: SegmentCreation}')}
+
+
 def test_aliases_cannot_make_much_of_little() -> None:
     bomb = "a0: &a0 [x, x]\n" + "".join(f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}, *a{i - 1}, *a{i - 1}]\n" for i in range(1, 30))
     assert any("unfolds" in found for found, _ in faults(bomb).values())
@@ -199,8 +228,17 @@ def test_other_properties_of_the_old_jobs_and_dotted_paths_of_the_new_ones() -> 
     assert spec.segment_name_generator_spec.configs == {"segment.name.prefix": "daily", "exclude.sequence.id": "true"}
     assert (spec.push_job_spec.push_parallelism, spec.push_job_spec.push_attempts) == (4, 3)
     assert spec.pinotpy.sort_columns == ("a", "b")
-    assert spec.file_system_configs == {"s3": {"s3.region": "eu"}}
+    assert {each.scheme.lower(): each.configs for each in spec.pinot_fs_specs} == {"s3": {"s3.region": "eu"}}
     assert spec.record_reader_spec.configs == {"delimiter": "|"}
+
+
+@pytest.mark.parametrize(
+    ("written", "delimiter"), [(r"\t", "\t"), (r"\\t", "\t"), (r"\u001c", "\x1c"), ("\x1e", "\x1e"), ("  | ", "|"), (r"\:", ":"), (";", ";")]
+)
+def test_delimiters_of_properties_are_the_characters_that_were_meant(written: str, delimiter: str) -> None:
+    text = "".join(f"{key} = {value}\n" for key, value in MANUAL.items()) + f"recordReaderSpec.configs.delimiter = {written}\r\njob.type SegmentCreation\n"
+    configs = read_properties_spec(text).record_reader_spec.configs
+    assert read_config(configs).effective_delimiter == delimiter
 
 
 @pytest.mark.parametrize(

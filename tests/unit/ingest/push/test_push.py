@@ -290,6 +290,11 @@ def test_headers_of_pushes_by_address(daemons: Callable[..., Daemon], archives: 
     assert sent == read_sources(archives[:1], None, parallelism=1)[0].metadata
 
 
+def test_addresses_beyond_ascii_arrive_as_they_are(harness: Harness, archives: list[str]) -> None:
+    report = push(settings(harness.server.url, kind=PushKind.URI, uri_prefix="s3://bucket/Zürich/データ"), archives[:1])
+    assert "s3://bucket/Zürich/データ/" in report.causes()[0], report.causes()
+
+
 def test_a_folder_has_no_address(harness: Harness, tmp_path: Path) -> None:
     archive = build_parts_segment(tmp_path / "built", "parts_7")
     report = push(settings(harness.server.url, kind=PushKind.URI), [str(archive.parent / "parts_7")])

@@ -78,6 +78,15 @@ def test_a_segment_that_cannot_be_sent_reverts(daemon: Daemon, archive: str) -> 
     assert (report.causes(), report.to_json()["clusters"][0]["replacement"]["state"]) == (["new_0: no segment"], "REVERTED")
 
 
+def test_what_the_same_push_made_at_once_has_ended_is_not_taken_back(daemon: Daemon, archive: str) -> None:
+    """Both share the entry; this one fails after the other one has swapped."""
+    daemon.replies["POST /v2/segments"] = (400, {"error": "no segment"})
+    lineages = [(200, entry("IN_PROGRESS")), (200, entry("COMPLETED"))]
+    daemon.replies["GET /segments/parts/lineage"] = lambda request: lineages.pop(0)
+    report = pushed(daemon, archive, replace=ReplaceScope())
+    assert (report.has_failed, steps(daemon)) == (True, ["segments"])
+
+
 def test_segments_that_no_server_loads_revert(daemon: Daemon, archive: str) -> None:
     daemon.replies["GET /tables/parts_OFFLINE/externalview"] = (200, {"OFFLINE": {"new_0": {"Server_a_1": "ERROR"}}})
     report = pushed(daemon, archive, replace=ReplaceScope())

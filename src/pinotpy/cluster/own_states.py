@@ -1,0 +1,124 @@
+"""The states that an instance has, by resource and partition, and what is stored of them in its session: its current states.
+
+The states in memory are the truth: what a session stored is gone with it, and is written anew in the next.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from pinotpy.cluster.buckets import StoredRecord, in_multis, plan_write, read_record
+from pinotpy.cluster.paths import ClusterPaths
+from pinotpy.cluster.store import ClusterStore
+from pinotpy.cluster.views import DROPPED, ERROR, CurrentState, PartitionState
+
+INFO_CHARS_MAX = 1000
+
+
+@dataclass(slots=True)
+class _Resource:
+    """States of one resource, and what is stored of them in the current session."""
+
+    state_model: str
+    partitions: dict[str, PartitionState] = field(default_factory=dict)
+    is_dirty: bool = True
+    stored: StoredRecord | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedResource:
+    """A resource whose states are to be written, as they were when they were taken."""
+
+    name: str
+    state_model: str
+    partitions: dict[str, PartitionState]
+    stored: StoredRecord | None
+
+
+class OwnStates:
+    """`lock` is the participant's, under which a state and the message that led to it change together: `entry`, `set`, `take_changed` and
+    `put_back` are called with it held, the others take it. `write` is called by one thread."""
+
+    def __init__(self, store: ClusterStore, paths: ClusterPaths, instance: str, lock: threading.Lock) -> None:
+        self._store, self._paths, self._instance, self._lock = store, paths, instance, lock
+        self._resources: dict[str, _Resource] = {}
+        self._session = ""
+
+    def of(self, resource: str) -> dict[str, str]:
+        """partition → state."""
+        with self._lock:
+            found = self._resources.get(resource)
+            return {name: entry.state for name, entry in found.partitions.items()} if found else {}
+
+    def fail(self, resource: str, partition: str, reason: str, now_ms: int) -> bool:
+        """What a partition serves broke: it is in ERROR. False, and nothing changes, if it is not here."""
+        with self._lock:
+            found = self._resources.get(resource)
+            if found is None or partition not in found.partitions:
+                return False
+            before = found.partitions[partition].state
+            found.partitions[partition] = PartitionState(ERROR, before, now_ms, now_ms, reason[:INFO_CHARS_MAX], self._instance)
+            found.is_dirty = True
+            return True
+
+    def begin_session(self, session: str) -> None:
+        """Nothing is stored in a new session: all of it is to be written."""
+        with self._lock:
+            for resource in self._resources.values():
+                resource.is_dirty, resource.stored = True, None
+        self._session = session
+
+    def entry(self, resource: str, partition: str) -> PartitionState | None:
+        """The state of one partition; None if the instance does not have it."""
+        found = self._resources.get(resource)
+        return found.partitions.get(partition) if found else None
+
+    def set(self, resource_name: str, state_model: str, partition: str, entry: PartitionState) -> None:
+        """A transition was made, or failed."""
+        resource = self._resources.setdefault(resource_name, _Resource(state_model))
+        resource.is_dirty = True
+        if entry.state == DROPPED:
+            resource.partitions.pop(partition, None)
+        else:
+            resource.partitions[partition] = entry
+
+    def take_changed(self) -> list[ChangedResource]:
+        """The resources that changed since they were written; from here on they count as written."""
+        found = [ChangedResource(name, each.state_model, dict(each.partitions), each.stored) for name, each in self._resources.items() if each.is_dirty]
+        for changed in found:
+            self._resources[changed.name].is_dirty = False
+        return found
+
+    def write(self, changes: Iterable[ChangedResource]) -> None:
+        """Store them. Raises ClusterError: then they are for `put_back`."""
+        for changed in changes:
+            stored = self._write_one(changed)
+            with self._lock:
+                resource = self._resources[changed.name]
+                resource.stored = stored
+                if not resource.partitions and stored is None and not resource.is_dirty:
+                    del self._resources[changed.name]
+
+    def put_back(self, changes: Iterable[ChangedResource]) -> None:
+        """What could not be written is to be written again, from what is really stored."""
+        for changed in changes:
+            resource = self._resources.get(changed.name)
+            if resource is not None:
+                resource.is_dirty, resource.stored = True, None
+
+    def _write_one(self, changed: ChangedResource) -> StoredRecord | None:
+        path = self._paths.current_state(self._instance, self._session, changed.name)
+        stored = changed.stored or read_record(self._store, path)
+        if not changed.partitions:
+            if stored is not None:
+                self._store.delete(path, recursive=True)
+            return None
+        record = CurrentState(changed.name, self._session, changed.state_model, changed.partitions).to_record()
+        plan = plan_write(path, stored, record, show_bucket_size=True)
+        for ops in [*plan.prepare, plan.commit]:
+            self._store.multi(ops)
+        for ops in in_multis(plan.cleanup):
+            self._store.multi(ops)
+        return read_record(self._store, path) if plan.prepare or stored is None else stored.after(plan, record)

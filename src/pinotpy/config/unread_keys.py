@@ -1,0 +1,64 @@
+"""Keys of documents that nothing reads: unknown ones, which are most often misspelt, and those that wait for what they ask.
+
+Both are kept and told, so that nobody takes an accepted document for one that does all it says: as JSON pointers with their values,
+objects and lists flattened to their leaves, as the reference's controller answers `unrecognizedProperties`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from pydantic import BaseModel
+
+from pinotpy.config.document import plain_value
+
+# How the description of a key begins that is checked and kept, and that nothing reads before what it asks for is built.
+NOT_YET: Final = "Not yet"
+
+
+def unrecognized(model: BaseModel, pointer: str = "") -> dict[str, Any]:
+    """Unknown keys below a model: JSON pointer → value (Pinot 1.5.1's form)."""
+    found: dict[str, Any] = {}
+    for key, value in (model.model_extra or {}).items():
+        found.update(flatten(value, f"{pointer}/{escaped(key)}"))
+    for name, field in type(model).model_fields.items():
+        found.update(_within(getattr(model, name), f"{pointer}/{escaped(field.alias or name)}", unrecognized))
+    return found
+
+
+def without_effect(model: BaseModel, pointer: str = "") -> dict[str, Any]:
+    """Known keys that a document gives and nothing reads yet: JSON pointer → value. One that asks for what holds anyway is none."""
+    found: dict[str, Any] = {}
+    for name, field in type(model).model_fields.items():
+        value, at = getattr(model, name), f"{pointer}/{escaped(field.alias or name)}"
+        if not (field.description or "").startswith(NOT_YET):
+            found.update(_within(value, at, without_effect))
+        elif value != field.get_default(call_default_factory=True):
+            found.update(flatten(plain_value(value), at))
+    return found
+
+
+def flatten(value: Any, pointer: str) -> dict[str, Any]:
+    """The leaves of a JSON value by JSON pointer; an empty object or list is a leaf."""
+    if isinstance(value, dict) and value:
+        return {k: v for key, item in value.items() for k, v in flatten(item, f"{pointer}/{escaped(key)}").items()}
+    if isinstance(value, list) and value:
+        return {k: v for index, item in enumerate(value) for k, v in flatten(item, f"{pointer}/{index}").items()}
+    return {pointer: value}
+
+
+def escaped(key: str) -> str:
+    """A key as a step of a JSON pointer."""
+    return key.replace("~", "~0").replace("/", "~1")
+
+
+def _within(value: Any, pointer: str, look: Callable[[BaseModel, str], dict[str, Any]]) -> dict[str, Any]:
+    if isinstance(value, BaseModel):
+        return look(value, pointer)
+    pairs: Iterable[tuple[Any, Any]] = ()
+    if isinstance(value, tuple | list):
+        pairs = enumerate(value)
+    elif isinstance(value, dict):
+        pairs = value.items()
+    return {at: leaf for key, item in pairs for at, leaf in _within(item, f"{pointer}/{escaped(str(key))}", look).items()}

@@ -1,0 +1,77 @@
+"""The folder of uploads in progress: one for each controller that runs, emptied of what a crash left half received.
+
+Controllers may have one data folder, where the deep store is a shared file system. So each locks a folder of its own in it, and
+empties only what nobody has locked.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import shutil
+from pathlib import Path
+
+from pinotpy.errors import InvalidConfigError
+
+LOG = logging.getLogger(__name__)
+
+NAME = "uploads"
+FOLDERS_MAX = 64
+
+
+class UploadFolder:
+    """A folder that no other controller uses until `release`, or the end of this process."""
+
+    def __init__(self, path: Path, lock: int | None) -> None:
+        self.path, self._lock = path, lock
+
+    def release(self) -> None:
+        """Others may have it. Called once."""
+        if self._lock is not None:
+            os.close(self._lock)
+
+
+def take_upload_folder(parent: Path) -> UploadFolder:
+    """Lock and empty the first folder that is free below `parent`, which is made; also empty the others that nobody uses any more.
+
+    Raises:
+        OSError: nothing can be written there.
+        InvalidConfigError: too many controllers have it.
+    """
+    parent.mkdir(parents=True, exist_ok=True)
+    taken: UploadFolder | None = None
+    for number in range(1, FOLDERS_MAX + 1):
+        path = parent / (NAME if number == 1 else f"{NAME}-{number}")
+        if taken is not None and not path.exists():
+            continue
+        try:
+            found = UploadFolder(path, _lock(parent / f".{path.name}.lock"))
+        except BlockingIOError:
+            continue
+        shutil.rmtree(path, ignore_errors=True)
+        if taken is None:
+            path.mkdir(exist_ok=True)
+            taken = found
+        else:
+            found.release()
+    if taken is None:
+        raise InvalidConfigError(f"'{parent}' is the folder of {FOLDERS_MAX} other controllers: give this one its own with controller.local.temp.dir")
+    return taken
+
+
+def _lock(path: Path) -> int | None:
+    """A descriptor that holds the lock; None where there are no locks. Raises BlockingIOError: another process has it."""
+    descriptor: int | None = None
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if descriptor is not None:
+            os.close(descriptor)
+        if isinstance(error, BlockingIOError):
+            raise
+        # A disk that is read-only takes no uploads; everything else of a controller goes on.
+        LOG.warning("folder of uploads cannot be locked against other controllers file=%s reason=%s", path, error.strerror)
+        return None
+    return descriptor

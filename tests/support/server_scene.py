@@ -1,0 +1,129 @@
+"""A server's segments without cluster and network: records and documents that a test changes, real segments on disk, real transitions."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+from built_segments import batch_of, config_of, schema_of
+
+from pinotpy.clock import SystemClock
+from pinotpy.cluster.views import Message
+from pinotpy.errors import RemoteError
+from pinotpy.segment.archive import pack_segment
+from pinotpy.segment.builder import build_segment
+from pinotpy.server.failed_downloads import FailedDownloads
+from pinotpy.server.index_upkeep import IndexUpkeep
+from pinotpy.server.reload_jobs import ReloadJobs
+from pinotpy.server.tables.registry import SegmentRegistry
+from pinotpy.server.tables.store import SegmentStore
+from pinotpy.server.transitions import SegmentTransitions
+
+TABLE = "t_OFFLINE"
+SCHEMA = schema_of({"city": "STRING", "n": "INT"})
+ROWS = {"city": ["rome", "oslo", "rome"] * 50, "n": list(range(149, -1, -1))}
+
+
+class Properties:
+    """Records of segments, and documents that a test changes."""
+
+    def __init__(self) -> None:
+        self.crcs: dict[str, int] = {}
+        self.index: dict[str, Any] = {}
+
+    def segment(self, table: str, name: str) -> Any:
+        if name not in self.crcs:
+            return None  # it was deleted
+        return SimpleNamespace(value=SimpleNamespace(crc=self.crcs[name], download_url=f"http://c/{name}", crypter=""))
+
+    def table_config(self, table: str) -> Any:
+        document = {"tableName": table, "tableType": "OFFLINE", "segmentsConfig": {"replication": "1"}, "tenants": {}, "metadata": {}}
+        return SimpleNamespace(value=document | {"tableIndexConfig": self.index})
+
+    def schema(self, name: str) -> Any:
+        dimensions = [{"name": name, "dataType": spec.data_type.value} for name, spec in SCHEMA.field_specs.items()]
+        return SimpleNamespace(value={"schemaName": "t", "dimensionFieldSpecs": dimensions})
+
+
+class DeepStore:
+    """Archives by the last part of their address; `failure` is raised instead."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.failure: Exception | None = None
+        self.fetched: list[str] = []
+
+    def fetch(self, url: str, target: Path, rest_path: str) -> None:
+        if self.failure is not None:
+            raise self.failure
+        name = url.rpartition("/")[2]
+        if not (self.folder / name).exists():
+            raise RemoteError(f"no archive of {name}")
+        self.fetched.append(name)
+        shutil.copyfile(self.folder / name, target)
+
+
+class Scene:
+    """Segments s0, s1 … of one table, all of them served. `failures`: tables by what was counted of them; `index`: how they are built."""
+
+    def __init__(self, directory: Path, num_segments: int, *, with_archives: bool = False, index: dict[str, Any] | None = None) -> None:
+        self.directory = directory / "index"
+        self.properties = Properties()
+        self.registry = SegmentRegistry()
+        self.jobs = ReloadJobs(SystemClock())
+        self.failures: list[str] = []
+        self.counted: Counter[str] = Counter()
+        self.deep_store = DeepStore(directory / "deep-store")
+        self.deep_store.folder.mkdir()
+        for number in range(num_segments):
+            metadata = build_segment(SCHEMA, config_of(index), [batch_of(SCHEMA, ROWS)], self.directory / TABLE, f"s{number}")
+            self.properties.crcs[f"s{number}"] = metadata.crc
+            if with_archives:
+                pack_segment(self.directory / TABLE / f"s{number}", self.deep_store.folder / f"s{number}")
+
+        def nothing(*_: Any) -> None:
+            return None
+
+        def counts(what: str) -> Any:
+            return lambda *_: self.counted.update([what])
+
+        fails = self.failures.append
+        metrics = SimpleNamespace(
+            segment_dropped=nothing, table_holds=nothing, reload_failed=fails, load_failed=fails, download_failed=fails, segment_damaged=counts("damaged")
+        )
+        store = SegmentStore(self.directory, self.deep_store)
+        properties = cast(Any, self.properties)
+        self.assigned = list(self.properties.crcs)
+        self.upkeep = IndexUpkeep(properties)
+        self.downloads = FailedDownloads(SystemClock())
+        self.transitions = SegmentTransitions(
+            self.registry,
+            store,
+            properties,
+            cast(Any, metrics),
+            self.upkeep,
+            self.jobs,
+            lambda table: self.assigned if table == TABLE else (),
+            self.downloads,
+        )
+        for name in self.properties.crcs:
+            self.transitions.on_transition(TABLE, name, "OFFLINE", "ONLINE")
+
+    def reload(self, job: str, segment: str = "") -> None:
+        fields = {"MSG_SUBTYPE": "RELOAD_SEGMENT", "RESOURCE_NAME": TABLE, "PARTITION_NAME": segment, "reloadJobId": job}
+        self.transitions.on_message(Message("m1", fields))
+
+    def status(self, job: str) -> dict[str, Any]:
+        found = self.jobs.status(job, TABLE, self.registry.segments(TABLE))
+        assert found is not None
+        return found
+
+    def counts(self, job: str) -> tuple[int, int, int]:
+        found = self.status(job)
+        return found["totalSegmentCount"], found["successCount"], found["failureCount"]
+
+    def kinds(self, name: str, column: str) -> set[str]:
+        return {entry.kind for entry in self.registry.segments(TABLE)[name].column(column).metadata.buffers}
