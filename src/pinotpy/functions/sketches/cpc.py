@@ -10,7 +10,8 @@ and of serialized sketches (BYTES): `sketch binary`, their union.
 
 A value's row are the low bits of its MurmurHash3_x64_128 (seed 9001), its column the zeros before the first bit of the second half.
 The set depends on the set of values alone. The estimate is ICON's, the one that the library gives of a union: the number of values
-of which so many coupons are expected. The library alone writes and reads sketches: it is given the values that are kept.
+of which so many coupons are expected. The library alone writes and reads sketches: it is given the values that are kept, and of
+the sketches in columns those that `cpc_bytes.py` has found to be whole, for it would write beyond its memory for others.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ from datasketches import cpc_sketch, cpc_union
 from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType
-from pinotpy.errors import InvalidQueryError, QueryExecutionError
+from pinotpy.errors import DecodeError, InvalidQueryError, QueryExecutionError
 from pinotpy.functions.sketches.bits import bit_lengths, sorted_set
+from pinotpy.functions.sketches.cpc_bytes import check
 from pinotpy.functions.sketches.hash64 import java_texts
 from pinotpy.functions.sketches.murmur import byte_strings, murmur3_bytes, murmur3_words
 
@@ -163,7 +165,7 @@ def _unions(groups: Rows, sketches: pa.Array, num_groups: int, lg_k: int = LG_K_
         own = {texts[i] for i in order[begin:end].tolist()} - {None, b""}
         if len(own) == 1:
             only = own.pop()
-            found.append(_checked(only) if _read(only).lg_k <= lg_k else _union([only], lg_k))
+            found.append(only if _read(only).lg_k <= lg_k else _union([only], lg_k))
         else:
             # Sorted: unions of the same sketches have the same bytes.
             found.append(_union(sorted(own), lg_k) if own else None)
@@ -175,29 +177,43 @@ def _union(sketches: Sequence[bytes], lg_k: int) -> bytes:
     union = cpc_union(min(lg_k, *(sketch.lg_k for sketch in read)))
     for sketch in read:
         union.update(sketch)
-    merged: bytes = union.get_result().serialize()
-    return merged
+    return _written(union.get_result())
+
+
+def _written(sketch: Any) -> bytes:
+    try:
+        data: bytes = sketch.serialize()
+    except RuntimeError as error:
+        # The library writes no sketch of more than 2^32 / 1,000 coupons, which 2^20 rows have of 24 million values.
+        raise QueryExecutionError(f"a CPC sketch of so many values cannot be written ({error}): ask for a lower lgK") from error
+    return data
 
 
 def states_of_serialized(rows: Rows, values: pa.Array, num_rows: int, lg_k: int) -> list[pa.Array]:
     """State columns from (row, serialized sketch) pairs; empty bytes, the default of null, hold nothing. Raises
     QueryExecutionError for bytes that are no CPC sketch."""
+    for data in pc.unique(values).to_pylist():
+        if data:
+            try:
+                check(data)
+            except DecodeError as error:
+                raise _no_sketch(data, error) from error
     return [_unions(rows, values, num_rows, lg_k)]
 
 
-def _checked(data: bytes) -> bytes:
-    _read(data)
-    return data
-
-
 def _read(data: bytes) -> Any:
+    """A sketch that was checked, or written by the library: states of other servers are."""
     try:
         return cpc_sketch.deserialize(data)
     except Exception as error:  # the library raises RuntimeError, ValueError and IndexError, by what it stumbles over
-        raise QueryExecutionError(
-            f"Caught exception while merging CPC sketches: expected serialized CPC sketches, found BYTES of length {len(data)} ({error}): "
-            "name a column that holds them"
-        ) from error
+        raise _no_sketch(data, error) from error
+
+
+def _no_sketch(data: bytes, error: Exception) -> QueryExecutionError:
+    return QueryExecutionError(
+        f"Caught exception while merging CPC sketches: expected serialized CPC sketches, found BYTES of length {len(data)} ({error}): "
+        "name a column that holds them"
+    )
 
 
 # --- results -------------------------------------------------------------------------------------------------------
@@ -238,13 +254,13 @@ def _expected_coupons(lg_k: int) -> tuple[NDArray[np.float64], NDArray[np.float6
 def serialized(states: Sequence[pa.Array], lg_k_of_nothing: int) -> list[bytes]:
     """The sketches as the library writes them."""
     if len(states) == 1:
-        return [cpc_sketch(lg_k_of_nothing).serialize() if data is None else _union_of(data).serialize() for data in states[0].to_pylist()]
+        return [cpc_sketch(lg_k_of_nothing).serialize() if data is None else _written(_union_of(data)) for data in states[0].to_pylist()]
     found = []
     for lg_k, values in zip(states[0].to_pylist(), states[2], strict=True):
         sketch = cpc_sketch(lg_k_of_nothing if lg_k is None else lg_k)
         for value in _values(values):
             sketch.update(value)
-        found.append(_union_of(sketch.serialize()).serialize())
+        found.append(_written(_union_of(_written(sketch))))
     return found
 
 
