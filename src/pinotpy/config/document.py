@@ -258,14 +258,14 @@ def name_fault(check: Callable[[str], str], name: str, path: str) -> Fault | Non
 
 
 def _whole_number(value: Any) -> Any:
-    if isinstance(value, str):
-        try:
-            return int(value.strip())
-        except ValueError:
-            raise ValueError("a whole number") from None
-    if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value):
+    try:
+        number = int(value.strip() if isinstance(value, str) else value)
+    except (ValueError, TypeError, OverflowError):  # 1e999 is JSON, and infinite
+        raise ValueError("a whole number") from None
+    # Documents are written with numbers of 64 bits.
+    if isinstance(value, bool) or (not isinstance(value, str) and value != number) or not -(2**63) <= number < 2**63:
         raise ValueError("a whole number")
-    return int(value)
+    return number
 
 
 def _truth(value: Any) -> Any:

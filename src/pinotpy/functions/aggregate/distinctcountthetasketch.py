@@ -16,6 +16,7 @@ from pinotpy.errors import InvalidQueryError
 from pinotpy.functions.plans import DistributionPlan
 from pinotpy.functions.sketches import theta
 from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, Groups, Parameter
+from pinotpy.functions.whole_numbers import whole_number
 
 
 class DistinctCountThetaSketch(AggregateFunction):
@@ -67,9 +68,10 @@ class DistinctCountThetaSketch(AggregateFunction):
 def _nominal_entries(text: str, function: str) -> int:
     """The n of nominalEntries=n, rounded up to a power of two, as the reference does."""
     key, _, value = text.replace(" ", "").partition("=")
-    if key.lower() != "nominalentries" or not value.isdecimal():
+    number = whole_number(value)
+    if key.lower() != "nominalentries" or number is None:
         raise InvalidQueryError(f"expected 'nominalEntries=<n>' as second argument of {function}, found '{text[:60]}'")
-    entries = 1 << max(int(value) - 1, 0).bit_length()
+    entries = 1 << max(number - 1, 0).bit_length()
     if not theta.NOMINAL_ENTRIES_MIN <= entries <= theta.NOMINAL_ENTRIES_MAX:
         raise InvalidQueryError(f"expected nominalEntries between {theta.NOMINAL_ENTRIES_MIN} and {theta.NOMINAL_ENTRIES_MAX}, found {value}")
     return entries

@@ -20,6 +20,7 @@ from pinotpy.functions.scalar.arguments import java_float_text
 from pinotpy.functions.slots import sum_plan
 from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, Groups, Parameter
 from pinotpy.functions.states import WIDE, merge_sums
+from pinotpy.functions.whole_numbers import whole_number
 from pinotpy.pql.ast import Dialect
 from pinotpy.pql.literals import java_double_text
 
@@ -94,9 +95,10 @@ class SumPrecision(AggregateFunction):
 
 def _whole_number(value: Parameter, what: str) -> int:
     text = str(value)
-    if isinstance(value, bool) or not text.isdecimal() or int(text) > DIGITS_MAX:
+    number = whole_number(text)
+    if isinstance(value, bool) or number is None or number > DIGITS_MAX:
         raise InvalidQueryError(f"expected a whole number up to {DIGITS_MAX} as {what} of SUMPRECISION, found '{text[:40]}'")
-    return int(text)
+    return number
 
 
 def _add(totals: list[Decimal | None], row: int, part: Decimal) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Sequence
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
 import orjson
@@ -43,9 +43,16 @@ def parse_json(text: str, *, exact: bool) -> Any:
         except orjson.JSONDecodeError:
             pass  # also for numbers beyond its range, which are JSON
     try:
-        return json.loads(text, parse_float=Decimal if exact else None, parse_constant=_no_constant)
+        return json.loads(text, parse_float=_exactly if exact else None, parse_constant=_no_constant)
     except (ValueError, RecursionError):
         return MISSING
+
+
+def _exactly(text: str) -> Decimal:
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        raise ValueError(f"no decimal has the exponent of {text[:40]}") from None
 
 
 def _no_constant(name: str) -> Any:

@@ -32,6 +32,7 @@ from pinotpy.functions.sketches.bits import bit_lengths, sorted_set
 from pinotpy.functions.sketches.cpc_bytes import check
 from pinotpy.functions.sketches.hash64 import java_texts
 from pinotpy.functions.sketches.murmur import byte_strings, murmur3_bytes, murmur3_words
+from pinotpy.functions.whole_numbers import whole_number
 
 LG_K_DEFAULT: Final = 12
 LG_K_MIN, LG_K_MAX = 4, 20
@@ -60,16 +61,17 @@ def _value_type(data_type: DataType) -> pa.DataType:
 def lg_k_parameter(parameters: Sequence[Any], function: str) -> int:
     """The lgK of a call: a number, or 'nominalEntries=…;accumulatorThreshold=…', of which the second changes no answer."""
     text = str(parameters[0]).replace(" ", "") if parameters else str(LG_K_DEFAULT)
-    found = int(text) if text.isdecimal() else -1
+    found = whole_number(text)
     if "=" in text:
         found = LG_K_DEFAULT
         for part in text.split(";"):
             key, _, value = part.partition("=")
-            if key.lower() not in ("nominalentries", "accumulatorthreshold") or not value.isdecimal():
+            number = whole_number(value)
+            if key.lower() not in ("nominalentries", "accumulatorthreshold") or number is None:
                 raise InvalidQueryError(f"expected 'nominalEntries=<n>' as second argument of {function}, found '{text[:60]}'")
             if key.lower() == "nominalentries":
-                found = max(int(value) - 1, 0).bit_length()
-    if not LG_K_MIN <= found <= LG_K_MAX:
+                found = max(number - 1, 0).bit_length()
+    if found is None or not LG_K_MIN <= found <= LG_K_MAX:
         raise InvalidQueryError(f"expected lgK between {LG_K_MIN} and {LG_K_MAX} as second argument of {function}, found '{text[:60]}'")
     return found
 

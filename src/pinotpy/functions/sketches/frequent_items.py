@@ -27,6 +27,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pinotpy.errors import InvalidQueryError, QueryExecutionError
+from pinotpy.functions.whole_numbers import whole_number
 
 MAP_SIZE_DEFAULT: Final = 256
 MAP_SIZE_MIN, MAP_SIZE_MAX = 8, 1 << 26
@@ -43,7 +44,7 @@ def map_size_parameter(parameters: Sequence[Any], function: str) -> int:
     if not parameters:
         return MAP_SIZE_DEFAULT
     text = str(parameters[0]).strip()
-    size = int(text) if text.isdecimal() else 0
+    size = whole_number(text) or 0
     if not MAP_SIZE_MIN <= size <= MAP_SIZE_MAX or size & (size - 1):
         raise InvalidQueryError(f"expected a power of two between {MAP_SIZE_MIN} and {MAP_SIZE_MAX} as maxMapSize of {function}, found '{text[:40]}'")
     return size

@@ -24,6 +24,7 @@ from pinotpy.data_types import DataType
 from pinotpy.decimals import decode_decimal
 from pinotpy.errors import InvalidQueryError, QueryExecutionError
 from pinotpy.functions.sketches.murmur import byte_strings, murmur2_bytes, murmur2_longs
+from pinotpy.functions.whole_numbers import whole_number
 
 LOG2M_DEFAULT: Final = 8
 LOG2M_MAX: Final = 24
@@ -47,9 +48,10 @@ def state_fields() -> list[pa.Field]:
 def log2m_parameter(value: Any, function: str) -> int:
     """The log2m of a call; raises InvalidQueryError."""
     text = str(value).strip()
-    if isinstance(value, bool) or not text.isdecimal() or not 1 <= int(text) <= LOG2M_MAX:
+    log2m = whole_number(text)
+    if isinstance(value, bool) or log2m is None or not 1 <= log2m <= LOG2M_MAX:
         raise InvalidQueryError(f"expected a whole number between 1 and {LOG2M_MAX} as log2m of {function}, found '{text[:40]}'")
-    return int(text)
+    return log2m
 
 
 # --- from values ---------------------------------------------------------------------------------------------------

@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 from pinotpy.errors import InvalidQueryError, QueryExecutionError
 from pinotpy.functions.sketches.bits import bit_lengths
 from pinotpy.functions.sketches.hyperloglog import agreed_log2m, alphas, highest_ranks, num_words, pack_registers, register_ranks, unpacked_registers
+from pinotpy.functions.whole_numbers import whole_number
 
 P_DEFAULT: Final = 14
 P_MIN, P_MAX = 4, 24
@@ -55,11 +56,11 @@ def state_fields() -> list[pa.Field]:
 def precisions(parameters: Sequence[Any], function: str) -> tuple[int, int]:
     """(p, sp) of a call; raises InvalidQueryError."""
     texts = [str(value).strip() for value in parameters[:2]]
-    p = int(texts[0]) if texts and texts[0].isdecimal() else -1 if texts else P_DEFAULT
-    sp = int(texts[1]) if texts[1:] and texts[1].isdecimal() else -1 if texts[1:] else 0
-    if not P_MIN <= p <= P_MAX:
+    p = whole_number(texts[0]) if texts else P_DEFAULT
+    sp = whole_number(texts[1]) if texts[1:] else 0
+    if p is None or not P_MIN <= p <= P_MAX:
         raise InvalidQueryError(f"expected a whole number between {P_MIN} and {P_MAX} as p of {function}, found '{texts[0][:40]}'")
-    if sp and not p <= sp <= SP_MAX:
+    if sp is None or (sp and not p <= sp <= SP_MAX):
         raise InvalidQueryError(f"expected 0 or a whole number between p = {p} and {SP_MAX} as sp of {function}, found '{texts[1][:40]}'")
     return p, sp
 

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from pinotpy.errors import InvalidQueryError, QueryExecutionError
 from pinotpy.functions.sketches.bits import bit_lengths, sorted_set
+from pinotpy.functions.whole_numbers import whole_number
 
 P_DEFAULT: Final = 12
 P_MIN, P_MAX = 3, 22  # 2^26 registers, what hash4j allows, would not fit the entries of a column
@@ -50,10 +51,11 @@ def precision(parameters: Sequence[Any], function: str) -> int:
     if not parameters:
         return P_DEFAULT
     text = str(parameters[0]).strip()
-    if len(parameters) > 1 or not text.isdecimal() or not P_MIN <= int(text) <= P_MAX:
+    p = whole_number(text)
+    if len(parameters) > 1 or p is None or not P_MIN <= p <= P_MAX:
         shown = f"'{text[:40]}'" if len(parameters) == 1 else f"{len(parameters)} constants"
         raise InvalidQueryError(f"expected a whole number between {P_MIN} and {P_MAX} as p of {function}, found {shown}")
-    return int(text)
+    return p
 
 
 def register_ranks(hashes: NDArray[np.uint64], p: int) -> NDArray[np.int64]:
