@@ -26,6 +26,10 @@ for _place, _test in _FUSED.items():
     _WORDS[abi.C_FUSED_TESTS + _place] = _test.address
 
 
+class TooManyDocsError(Exception):
+    """The query would read more docs than its caller has the time for; it read none, and can be asked again elsewhere."""
+
+
 class QueryControl:
     """Deadline, memory budget and cancel flag of one query, as the control words that kernels read between blocks.
 
@@ -33,10 +37,14 @@ class QueryControl:
         deadline_ns: on CLOCK_MONOTONIC (time.monotonic_ns); 0 = none.
         memory_max_bytes: budget for result state of all threads; 0 = none.
         trace: where the stages of the query are measured; None: nowhere.
+        docs_max: a query that would read more docs ends before it reads any (TooManyDocsError); None: it may read all.
     """
 
-    def __init__(self, deadline_ns: int = 0, memory_max_bytes: int = 0, *, quantum_ns: int = QUANTUM_NS, trace: Trace | None = None) -> None:
+    def __init__(
+        self, deadline_ns: int = 0, memory_max_bytes: int = 0, *, quantum_ns: int = QUANTUM_NS, trace: Trace | None = None, docs_max: int | None = None
+    ) -> None:
         self.trace = trace
+        self.docs_max = docs_max
         self.words = _WORDS.copy()
         self.words[abi.C_DEADLINE_NS] = deadline_ns
         self.words[abi.C_MEMORY_MAX] = memory_max_bytes
@@ -75,6 +83,11 @@ class QueryControl:
         used, allowed = int(self.words[abi.C_MEMORY_USED]), int(self.words[abi.C_MEMORY_MAX])
         if allowed and used > allowed:
             raise memory_limit_error(used, allowed)
+
+    def will_read(self, num_docs: int) -> None:
+        """Raise TooManyDocsError if so many docs are too many; called when a scan is planned."""
+        if self.docs_max is not None and num_docs > self.docs_max:
+            raise TooManyDocsError
 
     def memory_error(self) -> MemoryLimitError:
         """What to raise when a kernel was refused memory (abi.E_MEMORY)."""

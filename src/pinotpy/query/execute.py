@@ -77,6 +77,8 @@ def execute(
 
         with stage(control.trace, "PLAN") as planning:
             plans = plans_of(context, SegmentSet.of(some), control, scan, threads=allowed, executor=executor, dictionaries=dictionaries, is_whole=is_whole)
+            if control.docs_max is not None:
+                control.will_read(sum(plan.docs_to_read for plan in plans))
             pruned, used = sum(plan.statistics.num_segments_pruned for plan in plans), max(plan.num_threads for plan in plans)
             planning.note(segmentsIn=len(some), segmentsOut=len(some) - pruned, threads=used)
         with stage(control.trace, context.kind.value) as operating:

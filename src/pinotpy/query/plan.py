@@ -142,9 +142,14 @@ class ScanPlan:
         return len(self.units)
 
     @property
+    def docs_to_read(self) -> int:
+        """Docs of all units, those that the filter program rejects among them."""
+        return int((self.units[:, abi.U_HIGH] - self.units[:, abi.U_LOW]).sum())
+
+    @property
     def docs_expected(self) -> float:
         """So many docs are selected at most, unless the estimate of the filter is far off."""
-        docs = int((self.units[:, abi.U_HIGH] - self.units[:, abi.U_LOW]).sum())
+        docs = self.docs_to_read
         return min(docs * self.share * _ESTIMATE_SLACK, docs)
 
     @property

@@ -18,6 +18,7 @@ from pinotpy.query.control import QueryControl
 from pinotpy.query.explain.notes import BY_LIST, BY_RUN, ScanNotes
 from pinotpy.query.filter.computed import ComputedLeg
 from pinotpy.query.filter.conjunction import is_plain, plan_conjunction, short_lists
+from pinotpy.query.filter.early_pruning import within_ranges
 from pinotpy.query.filter.index_access import IndexAccess
 from pinotpy.query.filter.normal_form import EVERYWHERE, normal_form
 from pinotpy.query.filter.pruning import BY_BLOOM, BY_PARTITION
@@ -55,6 +56,8 @@ def build_scan(
     statistics = Statistics(num_segments_queried=len(asked), total_docs=asked.total_docs)
     condition = normal_form(context.filter, context)
     kept = asked.occupied
+    if notes is None and condition != EVERYWHERE:
+        kept = within_ranges(condition, kept)
     metas = ColumnMetas(kept)
     tree: Resolved | None = None
     selects = np.ones(len(kept), np.bool_)
@@ -82,6 +85,8 @@ def build_scan(
                 is_whole=is_whole,
                 share=1.0 if found.is_listed else estimated_share(tree),
             )
+        # What Python decides step by step takes its time too.
+        control.will_read(kept.total_docs)
         facts = known(tree, len(kept), metas)
         count_pruned(statistics, facts)
         selects = ~facts.never & ~facts.prune

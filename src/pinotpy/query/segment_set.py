@@ -25,6 +25,9 @@ Words = NDArray[np.int64]
 # Arrays of columns that one set keeps at most; beyond it those that were asked for first are dropped and collected again.
 KEPT_BYTES_MAX: Final = 64 << 20
 NAMES_KEPT_MAX: Final = 4096
+# Parts of a set that are kept, and segments of such a part.
+PARTS_KEPT_MAX: Final = 16
+PART_SEGMENTS_MAX: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,7 @@ class SegmentSet(Sequence[Segment]):
         self._partitionings: dict[str, Partitionings | None] = {}
         self._ranges: dict[str, ColumnRanges] = {}
         self._occupied: SegmentSet | None = None
+        self._parts: dict[bytes, SegmentSet] = {}
         # Shapes of queries over this set (prepared.py).
         self.prepared: dict[Any, Any] = {}
         self.asked: frozenset[int] = frozenset()
@@ -154,8 +158,20 @@ class SegmentSet(Sequence[Segment]):
         part.docs = self.docs[rows]
         part.total_docs = int(part.docs.sum())
         part._whole, part._columns, part._has, part._partitionings, part._occupied = (self, rows), {}, {}, {}, None
-        part._ranges, part.prepared, part.asked, part.texts, part.numberings = {}, {}, frozenset(), {}, {}
+        part._ranges, part._parts, part.prepared, part.asked, part.texts, part.numberings = {}, {}, {}, frozenset(), {}, {}
         return part
+
+    def part(self, rows: NDArray[np.int64]) -> SegmentSet:
+        """`take`, of rows that are likely asked for again (an hour that a dashboard shows): the last few are kept."""
+        key = rows.tobytes()
+        found = self._parts.get(key)
+        if found is None:
+            found = self.take(rows)
+            if len(rows) <= PART_SEGMENTS_MAX:
+                # A new dict, so that threads that read the old one are not disturbed.
+                kept = list(self._parts.items())[-(PARTS_KEPT_MAX - 1) :]
+                self._parts = {**dict(kept), key: found}
+        return found
 
     def _bound(self) -> None:
         kept = list(self._columns.items())

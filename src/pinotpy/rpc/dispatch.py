@@ -22,8 +22,8 @@ from pinotpy.rpc.wire import KIND_OFFSET, PROTOCOL_VERSION, RequestHead, Request
 Handler = Callable[[bytes, float, str], bytes]
 # (broker id, request id): end that query if it runs.
 Canceller = Callable[[str, int], None]
-# Whether the query of these request bytes takes less time than handing it to another thread and back.
-IsQuick = Callable[[bytes], bool]
+# As Handler, of a query that takes less time than handing it to another thread and back; None, and nothing has happened: of any other.
+QuickHandler = Callable[[bytes, float, str], bytes | None]
 # Whether it is over so little that it may use the places for small ones; may raise DataError.
 IsSmall = Callable[[bytes], bool]
 
@@ -48,13 +48,13 @@ class Dispatcher:
         concurrent_max: int = CONCURRENT_CALLS_MAX,
         small_max: int = 0,
         waiting_max: int = 0,
-        is_quick: IsQuick | None = None,
+        quickly: QuickHandler | None = None,
         is_small: IsSmall | None = None,
     ) -> None:
         self._handler = handler
         self._cancel = cancel
         self._token = cluster_token.encode() if cluster_token else None
-        self._is_quick = is_quick
+        self._quickly = quickly
         self._is_small = is_small
         self.places = Places(concurrent_max, small_max=small_max, waiting_max=waiting_max)
         # Threads that `serve` may need for queries, those that wait among them.
@@ -87,7 +87,19 @@ class Dispatcher:
                 self._cancel(decode_request(request, head).broker_id, head.request_id)
                 return b""
             case RequestKind.QUERY | RequestKind.BOUND:
-                return self._answer_query(request, head, deadline_s, peer)
+                answer = self._answer_query(self._handler, request, head, deadline_s, peer)
+                assert answer is not None, "a handler answers"
+                return answer
+
+    def answer_quickly(self, request: bytes, *, token: bytes | None, deadline_s: float, peer: str) -> bytes | None:
+        """Answer one call on a thread that others wait for: cancels, pings, and what the server's quick handler takes; None: any other
+        call, of which nothing was done. Raises PinotError, as `serve`."""
+        if len(request) > KIND_OFFSET and request[KIND_OFFSET] in (RequestKind.CANCEL, RequestKind.PING):
+            return self.answer(request, token=token, deadline_s=deadline_s, peer=peer)
+        if self._quickly is None:
+            return None
+        self.check_identity(token, peer)
+        return self._answer_query(self._quickly, request, decode_head(request), deadline_s, peer)
 
     def disconnected(self, request: bytes) -> None:
         """The caller of `request` is gone before its answer: end the query, or its wait for a place."""
@@ -106,12 +118,6 @@ class Dispatcher:
             return
         if decoded.kind is RequestKind.QUERY:
             self._cancel(decoded.broker_id, decoded.request_id)
-
-    def is_quick(self, request: bytes) -> bool:
-        """Whether `serve` may run on a thread that others wait for: cancels, pings, and queries that the server calls quick."""
-        if len(request) > KIND_OFFSET and request[KIND_OFFSET] in (RequestKind.CANCEL, RequestKind.PING):
-            return True
-        return self._is_quick is not None and self._is_quick(request)
 
     def is_small(self, request: bytes) -> bool:
         """Whether a query may use the places for small ones. Raises DataError for bytes that are no request."""
@@ -143,12 +149,12 @@ class Dispatcher:
             raise QueryCancelledError("the caller hung up before its query had a place")
         return visit
 
-    def _answer_query(self, request: bytes, head: RequestHead, deadline_s: float, peer: str) -> bytes:
+    def _answer_query(self, handler: QuickHandler, request: bytes, head: RequestHead, deadline_s: float, peer: str) -> bytes | None:
         deadline_s = min(deadline_s, head.timeout_ms / 1000)
         if deadline_s <= 0:
             raise QueryTimeoutError("the time of the query was up before it reached the server")
         try:
-            return self._handler(request, deadline_s, peer)
+            return handler(request, deadline_s, peer)
         except PinotError as problem:
             if problem.http_status >= 500:
                 # The caller reads it without paths of this machine; the operator finds all of it here.

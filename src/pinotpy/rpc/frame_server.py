@@ -238,8 +238,9 @@ class _Connection(asyncio.Protocol):
         if server.is_stopping:
             self.hang_up()
             return
-        if server.dispatcher.is_quick(request):
-            self._send(number, *self._answered(request, timeout_ms / 1000))
+        quick = self._answered(server.dispatcher.answer_quickly, request, timeout_ms / 1000)
+        if quick is not None:
+            self._send(number, *quick)
             return
         if server.in_flight >= server.in_flight_max or number in self._running:
             problem = OutOfCapacityError(f"the server has {server.in_flight} calls already: try again later")
@@ -268,17 +269,18 @@ class _Connection(asyncio.Protocol):
         assert call.visit is not None
         try:
             # What nobody waits for any more is not begun.
-            answered = (FrameKind.FAULT, b"") if call.visit.is_gone else self._answered(call.request, deadline_s - self._server.loop.time())
+            answered = None if call.visit.is_gone else self._answered(self._server.dispatcher.answer, call.request, deadline_s - self._server.loop.time())
         finally:
             self._server.dispatcher.places.leave(call.visit)
         try:
-            self._server.loop.call_soon_threadsafe(self._done, call.number, *answered)
+            self._server.loop.call_soon_threadsafe(self._done, call.number, *(answered or (FrameKind.FAULT, b"")))
         except RuntimeError:
             return  # the loop is closed: nobody waits
 
-    def _answered(self, request: bytes, deadline_s: float) -> tuple[FrameKind, bytes]:
+    def _answered(self, answer: Callable[..., bytes | None], request: bytes, deadline_s: float) -> tuple[FrameKind, bytes] | None:
         try:
-            return FrameKind.ANSWER, self._server.dispatcher.answer(request, token=self._token, deadline_s=deadline_s, peer=self._peer)
+            content = answer(request, token=self._token, deadline_s=deadline_s, peer=self._peer)
+            return None if content is None else (FrameKind.ANSWER, content)
         except PinotError as problem:
             return FrameKind.FAULT, encode_fault(problem)
         except Exception:

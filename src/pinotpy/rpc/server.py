@@ -13,7 +13,7 @@ from typing import Any
 import grpc
 
 from pinotpy.errors import AccessDeniedError, OutOfCapacityError, PinotError, QueryTimeoutError
-from pinotpy.rpc.dispatch import CONCURRENT_CALLS_MAX, Canceller, Dispatcher, Handler, IsQuick, IsSmall
+from pinotpy.rpc.dispatch import CONCURRENT_CALLS_MAX, Canceller, Dispatcher, Handler, IsSmall, QuickHandler
 from pinotpy.rpc.faults import encode_fault
 from pinotpy.rpc.grpc_channel import METADATA_MAX_BYTES, METHOD
 from pinotpy.rpc.security import CLUSTER_TOKEN_KEY, FAULT_KEY, RpcSecurity
@@ -46,7 +46,7 @@ class RpcServer:
         concurrent_max: int = CONCURRENT_CALLS_MAX,
         small_max: int = 0,
         waiting_max: int = 0,
-        is_quick: IsQuick | None = None,
+        quickly: QuickHandler | None = None,
         is_small: IsSmall | None = None,
     ) -> None:
         self.host, self.port = host, port
@@ -59,7 +59,7 @@ class RpcServer:
             concurrent_max=concurrent_max,
             small_max=small_max,
             waiting_max=waiting_max,
-            is_quick=is_quick,
+            quickly=quickly,
             is_small=is_small,
         )
         threads = self.dispatcher.threads_max + CONTROL_THREADS

@@ -20,7 +20,7 @@ from pinotpy.clock import Clock
 from pinotpy.errors import OutOfCapacityError, PinotError, QueryExecutionError, QueryTimeoutError, SegmentCorruptError, hide_paths
 from pinotpy.query.context import QueryContext
 from pinotpy.query.context_codec import decode_context
-from pinotpy.query.control import QueryControl
+from pinotpy.query.control import QueryControl, TooManyDocsError
 from pinotpy.query.execute import execute
 from pinotpy.query.partial import PartialResult, QueryException
 from pinotpy.query.trace import Trace, stage
@@ -117,9 +117,37 @@ class QueryService:
                 return UNKNOWN_TEMPLATE
             request = template.request_of(bound)
             partial = self.answer(request, deadline_s, template.context_of(bound), is_quick=self._runs_quickly(template))
+            template.expectation.took(partial.statistics.cpu_ns)
         else:
             request = decode_request(content)
             partial = self.answer(request, deadline_s)
+        return self._encoded(request, partial)
+
+    def handle_quickly(self, content: bytes, deadline_s: float, peer: str) -> bytes | None:
+        """As `handle`, on the thread that reads requests: a query of a template that is known, over few docs, with nothing in it but
+        kernels (server/query_templates.py). None: it is another kind of query, of which nothing was done. Of a large table a query is
+        tried whose template's last one took little; it is given up here when its plan has more docs."""
+        if content[KIND_OFFSET : KIND_OFFSET + 1] != _BOUND:
+            return None
+        template = self._templates.peek(bound_digest(content))
+        if template is None:
+            return None
+        is_certain = self._runs_quickly(template)
+        if not is_certain and not (template.is_plain and template.expectation.is_quick()):
+            return None
+        bound = decode_bound(content)
+        if self._templates.find(bound) is None:  # keeps it among those used last
+            return None
+        request = template.request_of(bound)
+        try:
+            partial = self.answer(request, deadline_s, template.context_of(bound), is_quick=True, docs_max=None if is_certain else QUICK_DOCS_MAX)
+        except TooManyDocsError:
+            template.expectation.failed()
+            return None
+        template.expectation.took(partial.statistics.cpu_ns)
+        return self._encoded(request, partial)
+
+    def _encoded(self, request: ServerRequest, partial: PartialResult) -> bytes:
         answer = partial.to_bytes(few=bool(request.flags & FLAG_FEW_ROWS))
         allowed = self._limits.response_bytes_max
         if len(answer) > allowed:
@@ -129,29 +157,25 @@ class QueryService:
             )
         return answer
 
-    def is_quick(self, content: bytes) -> bool:
-        """Whether a query may run on the thread that reads requests: of a template that is known, over few docs, and nothing in
-        it but kernels (server.query_templates)."""
-        if content[KIND_OFFSET : KIND_OFFSET + 1] != _BOUND:
-            return False
-        template = self._templates.peek(bound_digest(content))
-        return template is not None and self._runs_quickly(template)
-
     def _runs_quickly(self, template: QueryTemplate) -> bool:
         request = template.request
         if template.is_counted:
             return True
-        return template.is_plain and self._registry.num_docs(request.table_name_with_type, request.segment_names) <= QUICK_DOCS_MAX
+        return (
+            template.is_plain and template.has_few_segments and self._registry.num_docs(request.table_name_with_type, request.segment_names) <= QUICK_DOCS_MAX
+        )
 
-    def answer(self, request: ServerRequest, deadline_s: float, context: QueryContext | None = None, *, is_quick: bool = False) -> PartialResult:
+    def answer(
+        self, request: ServerRequest, deadline_s: float, context: QueryContext | None = None, *, is_quick: bool = False, docs_max: int | None = None
+    ) -> PartialResult:
         """Execute one request. `context`: the query's, where it is decoded already; `is_quick`: it needs no place among those that run,
-        and never waits for one: the thread that reads requests runs it."""
+        and never waits for one: the thread that reads requests runs it; `docs_max`: where it would read more, TooManyDocsError."""
         start_ns = self._clock.monotonic_ns()
         # The request names the query's own time; brokers wait LAST_WORD_S longer than that, to be told that it was up.
         timeout_s = max(min(request.timeout_ms / 1000, deadline_s, self._limits.timeout_ms / 1000), 0)
         deadline_ns = start_ns + int(timeout_s * 1e9)
         trace = Trace() if request.flags & FLAG_TRACE else None
-        control = QueryControl(deadline_ns, self._limits.memory_max_bytes, trace=trace)
+        control = QueryControl(deadline_ns, self._limits.memory_max_bytes, trace=trace, docs_max=docs_max)
         key = (request.broker_id, request.request_id)
         with self._lock:
             self._running[key] = control

@@ -15,14 +15,43 @@ from pinotpy.rpc.wire import BoundRequest, RequestKind, ServerRequest, decode_re
 
 TEMPLATES_MAX = 2048
 TEMPLATES_MAX_BYTES = 64 << 20
-PLAIN_SEGMENTS_MAX = 64
+FEW_SEGMENTS_MAX = 64
+# Of a large table a query is expected to be quick whose template's last one took less; where that proved wrong, as many queries go by
+# before another one is expected to be.
+QUICK_CPU_NS = 2_000_000
+DISAPPOINTED_QUERIES = 32
+
+
+class Expectation:
+    """Whether the next query of a template is likely quick. Threads may change it at once: what gets lost is one guess."""
+
+    __slots__ = ("_cpu_ns", "_disappointed")
+
+    def __init__(self) -> None:
+        self._cpu_ns, self._disappointed = QUICK_CPU_NS, 0
+
+    def is_quick(self) -> bool:
+        """To be asked once a query."""
+        if self._disappointed:
+            self._disappointed -= 1
+            return False
+        return self._cpu_ns < QUICK_CPU_NS
+
+    def took(self, cpu_ns: int) -> None:
+        """One query of the template."""
+        self._cpu_ns = cpu_ns
+
+    def failed(self) -> None:
+        """One was expected to be quick, and was not."""
+        self._disappointed = DISAPPOINTED_QUERIES
 
 
 @dataclass(frozen=True, slots=True)
 class QueryTemplate:
     """What all queries of a template share: table and segments (in `request`) and the context, 0 for each literal.
 
-    is_plain: kernels alone answer them, a few columns at a time; nothing of Python's runs for each row or value. is_counted: no row is read.
+    is_plain: kernels alone answer them, a few columns at a time; nothing of Python's runs for each row or value. is_counted: no row is
+    read. has_few_segments: planning them takes no time to speak of. expectation: of the next one, by the last.
     """
 
     request: ServerRequest
@@ -30,6 +59,8 @@ class QueryTemplate:
     size_bytes: int
     is_plain: bool
     is_counted: bool
+    has_few_segments: bool
+    expectation: Expectation
 
     def request_of(self, bound: BoundRequest) -> ServerRequest:
         """One query's request."""
@@ -79,8 +110,11 @@ class QueryTemplates:
             raise DataError(f"expected a query as template, found {request.kind.name}")
         # A decoded context takes some ten times its bytes.
         context = self._decode(request.context)
-        plain = len(request.segment_names) <= PLAIN_SEGMENTS_MAX and is_plain(context)
-        found = QueryTemplate(request, context, len(bound.template) + 10 * len(request.context), plain, plain and is_counted(context))
+        plain = is_plain(context)
+        few = len(request.segment_names) <= FEW_SEGMENTS_MAX
+        found = QueryTemplate(
+            request, context, len(bound.template) + 10 * len(request.context), plain, plain and few and is_counted(context), few, Expectation()
+        )
         with self._lock:
             if bound.digest not in self._templates:
                 self._templates[bound.digest] = found

@@ -176,7 +176,7 @@ class ServerParts:
             concurrent_max=settings.queries_max,
             small_max=settings.queries_max,
             waiting_max=settings.queue_max,
-            is_quick=queries.is_quick,
+            quickly=queries.handle_quickly,
             is_small=queries.is_small,
         )
         self._rpc.start()

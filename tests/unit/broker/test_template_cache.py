@@ -48,8 +48,8 @@ from pinotpy.rpc.wire import (
     template_digest,
     template_of,
 )
-from pinotpy.server import query_templates
-from pinotpy.server.query_templates import QueryTemplates
+from pinotpy.server import query_service, query_templates
+from pinotpy.server.query_templates import DISAPPOINTED_QUERIES, QueryTemplates
 
 ROWS = 1_000
 SCHEMA = Schema.from_json(
@@ -289,3 +289,40 @@ def test_a_quick_query_waits_for_no_place_among_those_that_run(cluster: InProces
         assert answer["exceptions"] == [] and answer["aggregationResults"][0]["value"] == "1"
         late = ask(cluster, "SELECT COUNT(*) FROM t WHERE n = 77 AND s LIKE 'x%'", query_options="timeoutMs=200")
         assert late["exceptions"], "one that is not known to be quick"
+
+
+def test_a_query_of_a_large_table_is_quick_where_its_plan_reads_little(cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the last query of a template took decides whether the next one is tried; what would read more docs is given up before it
+    reads any, and waits for its place as all others do."""
+    monkeypatch.setattr(query_service, "QUICK_DOCS_MAX", 100)
+    monkeypatch.setattr(query_templates, "QUICK_CPU_NS", 10**10)
+    text = "SELECT COUNT(*), SUM(d) FROM t WHERE n >= {} AND n < {} GROUP BY s TOP 10"
+    for number in range(6):
+        ask(cluster, text.format(number, number + 20), query_options="timeoutMs=500")
+    templates = [template for service in cluster.services.values() for template in service._templates._templates.values()]
+    assert templates and all(template.is_plain and template.expectation.is_quick() for template in templates)
+    with ExitStack() as held:
+        for service in cluster.services.values():
+            for _ in range(8):
+                held.enter_context(service._scheduler.slot(time.monotonic_ns() + 10**10))
+        few = ask(cluster, text.format(77, 97), query_options="timeoutMs=500")
+        assert few["exceptions"] == [] and few["numDocsScanned"] == 20
+        many = ask(cluster, text.format(0, 900), query_options="timeoutMs=500")
+        assert many["exceptions"] and many["numDocsScanned"] == 0, "it reads too much, and waits"
+        again = ask(cluster, text.format(77, 97), query_options="timeoutMs=500")
+        assert again["exceptions"], "the next ones are not tried"
+    for _ in range(DISAPPOINTED_QUERIES):
+        assert ask(cluster, text.format(5, 900), query_options="timeoutMs=500")["numDocsScanned"] == 895
+    assert any(template.expectation.is_quick() for template in templates)
+
+
+@pytest.mark.parametrize("condition", ["n < 5 OR s = 'x'", "n >= 0", "s <> 'x'"])
+def test_a_query_tried_in_vain_is_answered_whole(condition: str, cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = f"SELECT COUNT(*), MAX(d) FROM t WHERE {condition}"
+    expected = [stripped(ask(cluster, text)) for _ in range(6)][-1]
+    monkeypatch.setattr(query_service, "QUICK_DOCS_MAX", 3)
+    monkeypatch.setattr(query_templates, "QUICK_CPU_NS", 10**10)
+    tried: list[int] = []
+    monkeypatch.setattr(query_templates.Expectation, "failed", lambda self: tried.append(1))
+    assert stripped(ask(cluster, text)) == expected and expected["exceptions"] == []
+    assert tried

@@ -32,14 +32,14 @@ def query(context: bytes = b"q") -> bytes:
 class Served:
     """A frame server for one `with`; `answer` gets the request's context."""
 
-    def __init__(self, answer, *, token: str | None = None, is_quick=None, concurrent_max: int = 8) -> None:
+    def __init__(self, answer, *, token: str | None = None, quickly=None, concurrent_max: int = 8) -> None:
         self.cancelled: list[int] = []
         dispatcher = Dispatcher(
             lambda request, deadline_s, peer: answer(decode_request(request).context),
             lambda broker, number: self.cancelled.append(number),
             cluster_token=token,
             concurrent_max=concurrent_max,
-            is_quick=is_quick,
+            quickly=quickly,
         )
         self.server = FrameServer(dispatcher, host="127.0.0.1", port=0)
 
@@ -163,7 +163,11 @@ def test_quick_calls_run_on_the_reading_thread_and_others_do_not() -> None:
     def name(context: bytes) -> bytes:
         return threading.current_thread().name.encode()
 
-    with Served(name, is_quick=lambda request: decode_request(request).context == b"quick") as address:
+    def quickly(request: bytes, deadline_s: float, peer: str) -> bytes | None:
+        context = decode_request(request).context
+        return name(context) if context == b"quick" else None
+
+    with Served(name, quickly=quickly) as address:
 
         async def work(channel: QueryChannel) -> None:
             assert await channel.call(address, query(b"quick"), 5.0) == b"frames-loop"

@@ -66,6 +66,7 @@ def plan_conjunction(
             listed, keep_alive = chosen.make(metas, control)
     counts = np.zeros(planning.N_COUNTS, np.int64)
     units, starts, program = planning.conjunction(segments.docs, words, listed, threads, thread_docs_min, counts)
+    control.will_read(int(counts[planning.N_DOCS]))
     if program.shape[1]:
         at = units[:, abi.U_SEGMENT]
         for leg in legs:
