@@ -70,13 +70,13 @@ def execute(
         return PartialResult(statistics=processed)
     allowed = threads if context.options.max_threads is None else min(threads, max(context.options.max_threads, 1))
 
-    def run(some: Sequence[Segment]) -> PartialResult:
+    def run(some: SegmentSet) -> PartialResult:
         def scan(segments: SegmentSet, is_alone: bool) -> ScanPlan:
             whole = is_whole and is_alone
             return build_scan(context, segments, control, threads=allowed, executor=executor, dictionaries=dictionaries, is_whole=whole)
 
         with stage(control.trace, "PLAN") as planning:
-            plans = plans_of(context, SegmentSet.of(some), control, scan, threads=allowed, executor=executor, dictionaries=dictionaries, is_whole=is_whole)
+            plans = plans_of(context, some, control, scan, threads=allowed, executor=executor, dictionaries=dictionaries, is_whole=is_whole)
             if control.docs_max is not None:
                 control.will_read(sum(plan.docs_to_read for plan in plans))
             pruned, used = sum(plan.statistics.num_segments_pruned for plan in plans), max(plan.num_threads for plan in plans)

@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 
 from pinotpy.data_types import StoredType
 from pinotpy.kernels import abi
-from pinotpy.pql.ast import Call, Expression
+from pinotpy.pql.ast import Call, Expression, Identifier
 from pinotpy.query.columns import ColumnMetas
-from pinotpy.query.context import ColumnRef, QueryContext
+from pinotpy.query.context import ColumnRef, OrderBy, QueryContext
 from pinotpy.query.control import QueryControl
 from pinotpy.query.operators.registers import hashes_in_place
 from pinotpy.query.partial import Statistics
@@ -71,16 +71,19 @@ class Prepared(Generic[T]):
         return numbers
 
 
-def prepare(plan: ScanPlan, make: Callable[[ScanPlan], T], calls_of: Callable[[ScanPlan], Sequence[Expression]]) -> Prepared[T] | None:
+def prepare(
+    plan: ScanPlan, make: Callable[[ScanPlan], T], calls_of: Callable[[ScanPlan], Sequence[Expression]], *, sorts: tuple[OrderBy, ...] = ()
+) -> Prepared[T] | None:
     """The prepared shape of a plan's query; None for a query that cannot share its instructions with others.
 
     Args:
         calls_of: expressions of a plan's query that the scan cannot compute; their values are the query's own.
+        sorts: the order, where the scan itself sorts, by columns.
 
     Raises: what `make` raises.
     """
     context, whole = plan.context, plan.segments.whole
-    key = (make, context.dialect, context.group_by, context.aggregations, context.columns, context.null_handling)
+    key = (make, context.dialect, context.group_by, context.aggregations, context.columns, context.null_handling, sorts)
     kept: dict[Any, Prepared[T] | None] = whole.prepared
     if key in kept:
         return kept[key]
@@ -89,7 +92,7 @@ def prepare(plan: ScanPlan, make: Callable[[ScanPlan], T], calls_of: Callable[[S
         # a shape may hold 50,000 literals, and one of an equal hash is prepared a query too early.
         whole.asked = frozenset([hash(key)]) if len(whole.asked) >= PREPARED_MAX else whole.asked | {hash(key)}
         return None
-    made = _prepared(context, whole, make, calls_of) if whole and is_shared(context, whole) else None
+    made = _prepared(context, whole, make, calls_of) if whole and is_shared(context, whole, sorts) else None
     size = sum(one.size_bytes for one in [*kept.values(), made] if one is not None)
     # A new dict, so that threads that read the old one are not disturbed.
     whole.prepared = {key: made} if size > PREPARED_BYTES_MAX or len(kept) >= PREPARED_MAX else {**kept, key: made}
@@ -102,14 +105,16 @@ def _has_calls(context: QueryContext) -> bool:
     )
 
 
-def is_shared(context: QueryContext, segments: SegmentSet) -> bool:
-    """Whether all columns that the query reads after its filter lie in the segments as kernels read them."""
+def is_shared(context: QueryContext, segments: SegmentSet, sorts: Sequence[OrderBy] = ()) -> bool:
+    """Whether all columns that the scan of the query reads after its filter lie in the segments as kernels read them."""
     if any(aggregation.filter is not None or reads_rows(aggregation) for aggregation in context.aggregations):
         return False
-    by_id, hashed = {name for key in context.group_by for name in columns_in(key)}, set[str]()
+    # Texts that are hashed or compared need no ids.
+    by_id = {name for key in context.group_by for name in columns_in(key)}
+    by_text = {by.expression.name for by in sorts if isinstance(by.expression, Identifier)}
     for aggregation in context.aggregations:
-        (hashed if hashes_in_place(aggregation, context) else by_id).update(name for arg in aggregation.args for name in columns_in(arg))
-    read = [column for column in context.columns if column.name in by_id | hashed]
+        (by_text if hashes_in_place(aggregation, context) else by_id).update(name for arg in aggregation.args for name in columns_in(arg))
+    read = [column for column in context.columns if column.name in by_id | by_text]
     return all(_is_read_in_place(column, segments, needs_ids=column.name in by_id) for column in read)
 
 

@@ -20,6 +20,7 @@ from pinotpy.kernels import (
     doc_sets,
     double_digits,
     few_rows,
+    gather,
     global_groups,
     global_ids,
     lasting_groups,
@@ -163,6 +164,7 @@ def warm() -> None:
     pairs.bytes_at(some.ctypes.data, some.nbytes)
     global_groups.warm()
     few_rows.warm()
+    gather.warm()
     binding.warm()
     top_groups.warm()
     lasting_groups.warm()

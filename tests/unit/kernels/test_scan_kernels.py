@@ -157,5 +157,5 @@ def test_fetched_values_equal_the_column(data_type: DataType, dictionary: bool) 
     for where, expected in ((None, values), (condition, values[~np.isin(values, range(6))])):
         context = replace(_context("a", data_type, where), order_by=(OrderBy(Identifier("a")),))
         # Sort keys are made of fetched values; all rows are kept.
-        docs = find_top_rows(build_scan(context, [segment], QueryControl()), ["a"], 5003)[1]
+        docs = find_top_rows(build_scan(context, [segment], QueryControl()), 5003)[1]
         assert len(docs) == len(expected) and (values[docs] == np.sort(expected)).all()

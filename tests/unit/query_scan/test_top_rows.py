@@ -95,7 +95,7 @@ def check(
     plan = build_scan(context, segments, QueryControl(), threads=3, executor=executor)
     names = [by.expression.name for by in order if isinstance(by.expression, Identifier)]
     assert operator.keeps_top_rows(plan, [by.expression for by in order])
-    units, docs = operator.find_top_rows(plan, names, wanted)
+    units, docs = operator.find_top_rows(plan, wanted)
     segments_of_units = plan.units[units, abi.U_SEGMENT] if len(units) else units
     starts = np.array([sum(s.num_docs for s in segments[:i]) for i in range(len(segments))])
     kept = [segments.index(segment) for segment in plan.segments]

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
+import numpy as np
 import pyarrow.compute as pc
 
 from pinotpy.pql.ast import Identifier
@@ -17,16 +18,17 @@ from pinotpy.query.combine import merge_partials, sort_columns
 from pinotpy.query.context import And, Comparison, Filter, OrderBy, Predicate, QueryContext
 from pinotpy.query.partial import PartialResult, Statistics
 from pinotpy.query.result_types import columns_by_name
+from pinotpy.query.segment_set import SegmentSet
 from pinotpy.segment.data_source import Segment, Stored
 
 # Segments that are read one by one until there are rows enough; whatever is left then is read together.
 SINGLE_SEGMENTS_MAX: Final = 8
 
-Run = Callable[[Sequence[Segment]], PartialResult]
+Run = Callable[[SegmentSet], PartialResult]
 Range = tuple[Stored, Stored]
 
 
-def in_order_of_values(context: QueryContext, segments: Sequence[Segment], run: Run) -> PartialResult | None:
+def in_order_of_values(context: QueryContext, segments: SegmentSet, run: Run) -> PartialResult | None:
     """The rows of a selection with ORDER BY, read segment by segment; None where ranges of values say nothing.
 
     Args:
@@ -44,7 +46,7 @@ def in_order_of_values(context: QueryContext, segments: Sequence[Segment], run: 
     partials: list[PartialResult] = []
     rows = 0
     while len(partials) < min(len(order), SINGLE_SEGMENTS_MAX) and rows < wanted:
-        partials.append(run([segments[order[len(partials)]]]))
+        partials.append(run(segments.take(np.array([order[len(partials)]]))))
         found = partials[-1].rows
         rows += 0 if found is None else found.num_rows
         if rows * len(order) < wanted * len(partials):
@@ -54,7 +56,7 @@ def in_order_of_values(context: QueryContext, segments: Sequence[Segment], run: 
     edge = _edge(context, merge_partials(context, partials), by)
     reading = order[: len(partials)] + [i for i in order[len(partials) :] if edge is None or _reaches(ranges[i], edge, ascending)]
     # What was read to find the edge is read again where others join it, so that rows equal in all keys come in doc order.
-    whole = partials[0] if len(reading) == 1 else run([segments[i] for i in sorted(reading)])
+    whole = partials[0] if len(reading) == 1 else run(segments.take(np.array(sorted(reading))))
     whole.statistics.add(Statistics(num_segments_processed=len(order) - len(reading)))
     return whole
 

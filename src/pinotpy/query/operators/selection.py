@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 
 from pinotpy.errors import InvalidQueryError, QueryExecutionError
 from pinotpy.kernels import abi, collect
-from pinotpy.pql.ast import Dialect, Expression, Identifier
+from pinotpy.pql.ast import Dialect, Expression
 from pinotpy.query.combine import sort_columns
 from pinotpy.query.context import AggregationRef
 from pinotpy.query.operators.rows import columns_of, evaluate_rows, rows_table
+from pinotpy.query.operators.selected_rows import selected_rows
 from pinotpy.query.operators.top_rows import find_top_rows, keeps_top_rows
 from pinotpy.query.ordering import SortKey, order_indices
 from pinotpy.query.partial import PartialResult
@@ -49,7 +50,8 @@ def run_selection(plan: ScanPlan) -> PartialResult:
         if name not in names:
             names.append(name)
             expressions.append(key)
-    return PartialResult(rows_table(plan, names, expressions, evaluate_rows(plan, units, docs, expressions)), plan.statistics)
+    rows = selected_rows(plan, names, expressions, units, docs) or rows_table(plan, names, expressions, evaluate_rows(plan, units, docs, expressions))
+    return PartialResult(rows, plan.statistics)
 
 
 def _plain(expression: Expression | AggregationRef) -> Expression:
@@ -121,7 +123,7 @@ def _top_docs(plan: ScanPlan, keys: Sequence[Expression], wanted: int) -> tuple[
     if wanted == 0:
         units, docs = np.zeros(0, np.int64), np.zeros(0, np.int64)
     elif way_to_sort(plan, keys) is SortWay.ROWS:
-        units, docs = find_top_rows(plan, [key.name for key in keys if isinstance(key, Identifier)], wanted)
+        units, docs = find_top_rows(plan, wanted)
     else:
         units, docs = _best(plan, *_in_batches(plan, keys, wanted), keys, wanted)
     _count_post_filter(plan, keys, wanted)

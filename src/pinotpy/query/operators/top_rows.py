@@ -18,6 +18,7 @@ from pinotpy.pql.ast import Expression, Identifier
 from pinotpy.query.context import OrderBy
 from pinotpy.query.operators.rows import is_number
 from pinotpy.query.plan import ScanPlan, Shape
+from pinotpy.query.prepared import prepare
 from pinotpy.query.result_types import columns_by_name
 
 Ints = NDArray[np.int64]
@@ -38,12 +39,13 @@ def keeps_top_rows(plan: ScanPlan, keys: Sequence[Expression]) -> bool:
     return num_words <= top_rows.KEY_WORDS_MAX
 
 
-def find_top_rows(plan: ScanPlan, names: Sequence[str], wanted: int) -> tuple[Ints, Ints]:
-    """Units and docs of the rows that sort first, at most `wanted` (>= 1), in order; equal rows in the order of docs."""
-    numbers = [is_number(columns_by_name(plan.context)[name].data_type) for name in names]
-    kinds = np.array(_kinds(plan, numbers), np.int64)
-    for shape in plan.shapes(names):
-        _emit(shape, names, numbers)
+def find_top_rows(plan: ScanPlan, wanted: int) -> tuple[Ints, Ints]:
+    """Units and docs of the rows that sort first, at most `wanted` (>= 1), in order; equal rows in the order of docs. The query
+    orders by columns alone (`keeps_top_rows`)."""
+    ready = prepare(plan, _make, _no_calls, sorts=plan.context.order_by)
+    kinds = _make(plan) if ready is None else ready.made
+    if ready is not None:
+        ready.bind(plan)
     shared = np.full(1, sort_words.ALL, np.uint64)
 
     def make_context(thread: int) -> tuple[int, _Top]:
@@ -54,6 +56,19 @@ def find_top_rows(plan: ScanPlan, names: Sequence[str], wanted: int) -> tuple[In
     plan.control.check()
     places = _in_order(found, wanted, kinds)[:, -1]
     return (places >> np.uint64(32)).astype(np.int64), (places & np.uint64(0xFFFFFFFF)).astype(np.int64)
+
+
+def _make(plan: ScanPlan) -> Ints:
+    """Emit into the plan's shapes; gives the kinds of the words of a row."""
+    names = [by.expression.name for by in plan.context.order_by if isinstance(by.expression, Identifier)]
+    numbers = [is_number(columns_by_name(plan.context)[name].data_type) for name in names]
+    for shape in plan.shapes(names):
+        _emit(shape, names, numbers)
+    return np.array(_kinds(plan, numbers), np.int64)
+
+
+def _no_calls(_plan: ScanPlan) -> list[Expression]:
+    return []  # `keeps_top_rows` knows columns only
 
 
 def _in_order(rows: NDArray[np.uint64], wanted: int, kinds: Ints) -> NDArray[np.uint64]:
