@@ -35,8 +35,8 @@ from pinotpy.kernels.abi import (
     inner,
     words,
 )
+from pinotpy.kernels.dictionary_search import search_ranges
 from pinotpy.kernels.legs import LEG_ALWAYS, LEG_NEVER
-from pinotpy.kernels.resolve import fixed_range, var_range
 from pinotpy.kernels.views import view_f64, view_i64, view_u8, view_u32
 
 # Rows of a leg table. One word a segment:
@@ -130,6 +130,7 @@ def range_leg(
     Returns: (estimated share of docs that pass, segments with raw values, segments with sorted ids).
     """
     n, share, counted, num_raw, num_sorted = len(metas), 0.0, 0, 0, 0
+    searched, num_searched = np.empty(n, np.int64), 0
     for s in range(n):
         meta = metas[s]
         stored = meta[M_STORED]
@@ -158,16 +159,17 @@ def range_leg(
         if prunes and stored != T_VAR and _outside(known, least, most, s, stored, low_word, low_real, high_word, high_real) == 1:
             table[L_MODE * n + s], flag_of(table, n, L_PRUNE, s)[0] = LEG_NEVER, 1
             continue
-        cardinality = meta[M_CARDINALITY]
-        if stored == T_VAR:
-            first, last = var_range(meta, low.ctypes.data, len(low), end.ctypes.data, len(end), has_end)
-        else:
-            first, last = fixed_range(meta, low_word, low_real, high_word, high_real)
-        table[L_IDS * n + 2 * s], table[L_IDS * n + 2 * s + 1], flag_of(table, n, L_RANGED, s)[0] = first, last, 1
+        searched[num_searched] = s
+        num_searched += 1
+    ids = table[L_IDS * n : (L_IDS + 2) * n]
+    search_ranges(metas, searched[:num_searched], low_word, low_real, high_word, high_real, low, end, has_end, ids)
+    for s in searched[:num_searched]:
+        first, last, cardinality = ids[2 * s], ids[2 * s + 1], metas[s, M_CARDINALITY]
+        flag_of(table, n, L_RANGED, s)[0] = 1
         table[L_FUNCTION * n + s], table[L_TESTS * n + 4 * s], table[L_TESTS * n + 4 * s + 1] = functions[0], first, last
         share += (last - first) / max(cardinality, 1)
         counted += 1
-        num_sorted += id_range_leg(meta, table, n, s, first, last, functions[1])
+        num_sorted += id_range_leg(metas[s], table, n, s, first, last, functions[1])
     return (share / counted if counted else 0.5), num_raw, num_sorted
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-from numba import njit, uint32, uint64
+from numba import int64, njit, uint32, uint64
 
 from pinotpy.kernels.abi import (
     M_CARDINALITY,
@@ -60,22 +60,16 @@ def _end(values: Any, at: int, value: Any) -> Any:
 
 
 @inner
-def _range_of(values: Any, low: Any, high: Any) -> Any:
-    first = _bound(values, low, False)
-    return first, _end(values, first, high)
-
-
-@inner
-def fixed_range(meta: Any, low_word: int, low_real: float, high_word: int, high_real: float) -> Any:
-    """(first, end): the ids whose values are in low … high, both ends included; end is at least first."""
+def fixed_range_end(meta: Any, first: int, high_word: int, high_real: float) -> Any:
+    """The id after the last whose value is at most the high end, `first` at least; values before `first` are below."""
     stored, address, count = meta[M_STORED], meta[M_DICTIONARY], meta[M_CARDINALITY]
     if stored == T_INT:
-        return _range_of(view_i32(address, count), low_word, high_word)
+        return _end(view_i32(address, count), first, high_word)
     if stored == T_LONG:
-        return _range_of(view_i64(address, count), low_word, high_word)
+        return _end(view_i64(address, count), first, high_word)
     if stored == T_FLOAT:
-        return _range_of(view_f32(address, count), low_real, high_real)
-    return _range_of(view_f64(address, count), low_real, high_real)
+        return _end(view_f32(address, count), first, high_real)
+    return _end(view_f64(address, count), first, high_real)
 
 
 @inner
@@ -178,18 +172,10 @@ def _next_var_bound(own: int, offsets: Any, at: int, value: int, size: int) -> A
 
 
 @inner
-def var_range(meta: Any, low: int, low_size: int, end: int, end_size: int, has_end: bool) -> Any:
-    """(first, end): the ids whose bytes are from those at `low` on, before those at `end` if there is one; end is at least first."""
-    count = int(meta[M_CARDINALITY])
-    offsets, own = view_i32(meta[M_DICTIONARY_OFFSETS], count + 1), meta[M_DICTIONARY]
-    first, high = 0, count
-    while first < high:
-        middle = (first + high) >> 1
-        if _is_before(own, offsets, middle, low, low_size):
-            first = middle + 1
-        else:
-            high = middle
-    return first, (_next_var_bound(own, offsets, first, end, end_size) if has_end else count)
+def var_range_end(meta: Any, first: int, end: int, end_size: int) -> Any:
+    """The first id from `first` on whose bytes are not before those at `end`."""
+    offsets = view_i32(meta[M_DICTIONARY_OFFSETS], int64(meta[M_CARDINALITY]) + 1)
+    return _next_var_bound(meta[M_DICTIONARY], offsets, first, end, end_size)
 
 
 @inner
