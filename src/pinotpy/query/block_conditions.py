@@ -14,7 +14,7 @@ from pinotpy.query.block_expression import BlockCompiler
 from pinotpy.query.compile_filter import FilterCompiler
 from pinotpy.query.context import And, ColumnRef, Constant, ExpressionPredicate, Filter, Not, Or, Predicate
 from pinotpy.query.lane import ALWAYS, NEVER, Kind, Lane, Unsupported
-from pinotpy.query.predicate import FixedMembers, FixedRange, Nothing, NullTest, typed_leg
+from pinotpy.query.predicate import FixedMembers, FixedRange, Nothing, NullTest, typed_leg, with_truths
 from pinotpy.query.result_types import PREDICATES
 
 _COMPARISONS: Final = {
@@ -109,6 +109,7 @@ def _comparison(compiler: BlockCompiler, call: Call) -> Lane:
         return _text_comparison(compiler, call, literals)
     if DataType.BIG_DECIMAL in types or None in types:
         raise Unsupported
+    call = with_truths(call, types, compiler.context.dialect)
     left, right = compiler.operand(call.args[0]), compiler.operand(call.args[1])
     if left.is_constant and right.is_constant:
         raise Unsupported

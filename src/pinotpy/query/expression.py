@@ -29,7 +29,7 @@ from pinotpy.functions.scalar.spec import evaluate as evaluate_function
 from pinotpy.pql.ast import Call, Dialect, Expression, Identifier, Literal
 from pinotpy.query.compile_filter import FilterCompiler
 from pinotpy.query.context import And, ColumnRef, Constant, ExpressionPredicate, Filter, Not, Or, Predicate, QueryContext
-from pinotpy.query.predicate import FixedMembers, FixedRange, Leg, Nothing, NullTest, TextTest, VarMembers, VarRange, typed_leg
+from pinotpy.query.predicate import FixedMembers, FixedRange, Leg, Nothing, NullTest, TextTest, VarMembers, VarRange, typed_leg, with_truths
 from pinotpy.query.result_types import CONDITIONS, PREDICATES, types_of
 
 Read = Callable[[str], pa.Array]
@@ -209,6 +209,7 @@ def _comparison(rows: Rows, call: Call) -> pa.Array:
         raise QueryExecutionError(f"{call.name} compares two values, found {len(call.args)}")
     if _reads_literal(rows, call):
         return _written_predicate(rows, call)
+    call = with_truths(call, [rows.type_of(arg) for arg in call.args], rows.context.dialect)
     left, right = rows.value(call.args[0]), rows.value(call.args[1])
     if pa.types.is_list(left.type) or pa.types.is_list(right.type):
         fault: type[PinotError] = InvalidQueryError if rows.context.dialect is Dialect.SQL else QueryExecutionError

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
@@ -30,7 +30,7 @@ from pinotpy.decimals import encode_decimal
 from pinotpy.errors import InvalidQueryError, PinotError, QueryExecutionError
 from pinotpy.functions.patterns import TextPattern, like_pattern, regexp_pattern
 from pinotpy.functions.text_query import TextQuery, parse_text_query
-from pinotpy.pql.ast import Dialect, Identifier
+from pinotpy.pql.ast import Call, Dialect, Identifier, Literal
 from pinotpy.pql.literals import java_double_text
 from pinotpy.query.context import Bound, ColumnRef, Comparison, ExpressionPredicate, LiteralValue, Predicate
 
@@ -217,6 +217,14 @@ def _boolean(predicate: Predicate, comparison: Comparison, dialect: Dialect) -> 
 
 def _truth(value: LiteralValue) -> int:
     return int(literal_text(value).lower() in ("true", "1"))
+
+
+def with_truths(call: Call, types: Sequence[DataType | None], dialect: Dialect) -> Call:
+    """A comparison whose numbers beside a BOOLEAN are truths, 1 or 0, as filters read them in SQL: 5 is neither 'true' nor '1'."""
+    if dialect is not Dialect.SQL or DataType.BOOLEAN not in types:
+        return call
+    args = [replace(arg, value=_truth(arg.value)) if isinstance(arg, Literal) and type(arg.value) in (int, float, Decimal) else arg for arg in call.args]
+    return replace(call, args=tuple(args))
 
 
 def _truth_bound(bound: Bound | None) -> Bound | None:
