@@ -27,6 +27,7 @@ from pinotpy.errors import QueryExecutionError
 from pinotpy.functions.sketches.multiset import Multisets
 
 COMPRESSION: Final = 100.0  # Pinot's default
+_ONE_BY_ONE_MAX: Final = 16  # different sizes of groups
 _VERBOSE, _SMALL = 1, 2  # encodings of a serialized digest
 _VERBOSE_HEAD = struct.Struct(">idddi")  # encoding, min, max, compression, number of centroids
 _SMALL_HEAD = struct.Struct(">iddfhhh")  # encoding, min, max, compression, two buffer sizes, number of centroids
@@ -54,7 +55,12 @@ def quantiles(multisets: Multisets, quantile: float, compression: float) -> Doub
 def centroids_of_sizes(sizes: Longs, quantile: float, compression: float) -> tuple[Longs, Longs, Longs]:
     """Edges (begin, middle, end) of the two centroids that the quantile of digests of so many values lies between."""
     distinct, where = np.unique(sizes, return_inverse=True)
-    begin, middle, end = centroids_around(distinct, quantile * distinct.astype(np.float64), compression)
+    index = quantile * distinct.astype(np.float64)
+    if len(distinct) <= _ONE_BY_ONE_MAX:
+        around = [_centroids_around_one(*pair, compression) for pair in zip(distinct.tolist(), index.tolist(), strict=True)]
+        begin, middle, end = np.array(around, np.int64).reshape(-1, 3).T
+    else:
+        begin, middle, end = centroids_around(distinct, index, compression)
     return begin[where], middle[where], end[where]
 
 
@@ -74,6 +80,31 @@ def centroids_around(sizes: Longs, index: Doubles, compression: float) -> tuple[
         middle = np.where(further, end, middle)
         end = np.where(further, end + _widths(sizes, middle, compression), end)
     return begin, middle, np.minimum(end, sizes)
+
+
+def _centroids_around_one(size: int, index: float, compression: float) -> tuple[int, int, int]:
+    """The same of one size, by the same steps in Python's numbers: numpy takes twenty times as long for arrays of one."""
+    scale = compression / math.pi
+    square = scale * scale + 1
+
+    def fits(a: int, width: int) -> bool:
+        part = width * (compression / (math.pi * size))
+        low, high = a / size, (a + width) / size
+        return part * part <= low * (1 - low) and part * part <= high * (1 - high)
+
+    def width_at(a: int) -> int:
+        product, linear = max(float(a) * (size - a), 0.0), float(size) - 2 * a
+        second = (linear + math.sqrt(linear * linear + 4 * square * product)) / (2 * square)
+        width = max(math.floor(min(math.sqrt(product) / scale, second)), 1)
+        width += fits(a, width + 1)
+        return width - 1 if width > 1 and not fits(a, width) else width
+
+    begin, middle = 0, min(size, 1)
+    end = middle + width_at(middle)
+    while index > 0.5 and middle < size and (middle + end) / 2 <= index:
+        begin, middle = middle, end
+        end += width_at(middle)
+    return begin, middle, min(end, size)
 
 
 def _widths(sizes: Longs, starts: Longs, compression: float) -> Longs:
