@@ -12,9 +12,9 @@ from typing import Union
 
 from pinotpy.errors import InvalidQueryError, UnknownColumnError
 from pinotpy.pql.ast import Dialect, Identifier
-from pinotpy.query.context import And, ColumnRef, Constant, ExpressionPredicate, Filter, Not, Or, Predicate, QueryContext
+from pinotpy.query.context import And, ColumnRef, Comparison, Constant, ExpressionPredicate, Filter, Not, Or, Predicate, QueryContext
 from pinotpy.query.filter.text_functions import text_leg
-from pinotpy.query.predicate import Leg, typed_leg
+from pinotpy.query.predicate import FixedRange, Leg, VarRange, typed_leg
 
 _DEPTH_MAX = 200
 
@@ -66,7 +66,8 @@ def _node(condition: Filter, negated: bool, columns: Mapping[str, ColumnRef], di
         return _node(condition.child, not negated, columns, dialect, depth + 1)
     if isinstance(condition, (And, Or)):
         children = [_node(child, negated, columns, dialect, depth + 1) for child in condition.children]
-        return _join(children, all_of=isinstance(condition, And) is not negated)
+        joined = _join(children, all_of=isinstance(condition, And) is not negated)
+        return _with_whole_ranges(joined, columns) if isinstance(joined, AllOf) else joined
     if isinstance(condition, Predicate) and isinstance(condition.lhs, Identifier):
         column = columns.get(condition.lhs.name)
         if column is None:
@@ -92,3 +93,45 @@ def _join(children: list[Node], *, all_of: bool) -> Node:
         elif child != neutral:
             flat.append(child)
     return flat[0] if len(flat) == 1 else kind(tuple(flat))
+
+
+def _with_whole_ranges(node: AllOf, columns: Mapping[str, ColumnRef]) -> Node:
+    """`x >= a` and `x < b` of a single-valued column as one range: tested once, and estimated as what it is."""
+    children: list[Node] = []
+    half: dict[str, int] = {}  # of each column the place of a leg that is open at one end
+    for child in node.children:
+        if not isinstance(child, Leg) or _open_end(child) is None or not columns[child.column].single_value:
+            children.append(child)
+            continue
+        other = half.get(child.column)
+        whole = None if other is None else _whole_range(children[other], child)
+        if other is None or whole is None:
+            half.setdefault(child.column, len(children))
+            children.append(child)
+        else:
+            children[other] = whole
+            del half[child.column]
+    return children[0] if len(children) == 1 else AllOf(tuple(children))
+
+
+def _open_end(leg: Leg) -> bool | None:
+    """Whether it is the upper end of a range that is open; None: neither end is, or both."""
+    source = leg.source
+    if leg.negated or not isinstance(leg.test, (FixedRange, VarRange)) or not isinstance(source, Predicate) or source.comparison is not Comparison.RANGE:
+        return None
+    return source.upper is None if (source.lower is None) is not (source.upper is None) else None
+
+
+def _whole_range(first: Node, second: Leg) -> Leg | None:
+    """Both as one leg; None where they are open at the same end, or no value is in both."""
+    assert isinstance(first, Leg)
+    if _open_end(first) is _open_end(second):
+        return None
+    low, high = (first, second) if _open_end(first) else (second, first)
+    assert isinstance(low.source, Predicate) and isinstance(high.source, Predicate)
+    source = Predicate(low.source.lhs, Comparison.RANGE, lower=low.source.lower, upper=high.source.upper)
+    if isinstance(low.test, FixedRange) and isinstance(high.test, FixedRange) and low.test.low <= high.test.high:
+        return Leg(low.column, FixedRange(low.test.low, high.test.high), prunes=low.prunes, source=source)
+    if isinstance(low.test, VarRange) and isinstance(high.test, VarRange) and high.test.end is not None and low.test.low < high.test.end:
+        return Leg(low.column, VarRange(low.test.low, high.test.end), prunes=low.prunes, source=source)
+    return None
