@@ -143,7 +143,7 @@ class BlockCompiler:
             raise Unsupported from error
         found = value.as_py() if isinstance(value, pa.Scalar) else value[0].as_py()
         data_type = DataType.BOOLEAN if call.name in CONDITIONS else self.types.of(call).data_type
-        if found is None or data_type not in _FIXED:
+        if found is None or isinstance(found, list) or data_type not in _FIXED:
             raise Unsupported
         return Lane(Kind.FLAGS if data_type is DataType.BOOLEAN else Kind.DOUBLE if isinstance(found, float) else Kind.LONG, data_type, constant=found)
 
