@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType, FieldType, default_null_value
-from pinotpy.decimals import encode_decimal
+from pinotpy.decimals import DIGITS_MAX, encode_decimal
 from pinotpy.errors import InvalidQueryError, PinotError, QueryExecutionError
 from pinotpy.functions.scalar.arguments import doubles, spread, texts
 from pinotpy.functions.scalar.comparisons import COMPARE, compared, compared_decimals
@@ -209,7 +209,10 @@ def _comparison(rows: Rows, call: Call) -> pa.Array:
         raise QueryExecutionError(f"{call.name} compares two values, found {len(call.args)}")
     if _reads_literal(rows, call):
         return _written_predicate(rows, call)
-    call = with_truths(call, [rows.type_of(arg) for arg in call.args], rows.context.dialect)
+    types = [rows.type_of(arg) for arg in call.args]
+    call = with_truths(call, types, rows.context.dialect)
+    if DataType.BIG_DECIMAL in types:  # fractions are doubles elsewhere, which have 17 digits
+        call = replace(call, args=tuple([_exactly(arg) for arg in call.args]))
     left, right = rows.value(call.args[0]), rows.value(call.args[1])
     if pa.types.is_list(left.type) or pa.types.is_list(right.type):
         fault: type[PinotError] = InvalidQueryError if rows.context.dialect is Dialect.SQL else QueryExecutionError
@@ -219,6 +222,12 @@ def _comparison(rows: Rows, call: Call) -> pa.Array:
             return compared_decimals(call.name, [spread(side, rows.count) for side in (left, right)], [rows.type_of(arg) for arg in call.args])
         left, right = _alike(rows, call, left, right)
     return compared(call.name, spread(left, rows.count), spread(right, rows.count))
+
+
+def _exactly(expression: Expression) -> Expression:
+    if not isinstance(expression, Literal) or not isinstance(expression.value, Decimal) or abs(expression.value.adjusted()) > DIGITS_MAX:
+        return expression
+    return replace(expression, text=str(expression.value), data_type=DataType.BIG_DECIMAL)
 
 
 def _reads_literal(rows: Rows, call: Call) -> bool:

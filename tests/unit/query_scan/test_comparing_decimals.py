@@ -14,7 +14,7 @@ import pytest
 from pinotpy.data_types import DataType
 from pinotpy.decimals import encode_decimal
 from pinotpy.errors import QueryExecutionError
-from pinotpy.pql.ast import Call, Dialect, Identifier
+from pinotpy.pql.ast import Call, Dialect, Identifier, Literal
 from pinotpy.query.context import ColumnRef, OutputColumn, QueryContext, QueryKind
 from pinotpy.query.expression import Rows
 
@@ -58,3 +58,15 @@ def test_text_that_is_no_number_is_refused_beside_a_decimal() -> None:
     rows = rows_of(x=(DataType.STRING, ["1", "x", None, *["2"] * 5]), y=(DataType.BIG_DECIMAL, [encode_decimal(Decimal(1))] * 8))
     with pytest.raises(QueryExecutionError, match="expected a number, found the text 'x'"):
         rows.value(Call("equals", (Identifier("x"), Identifier("y"))))
+
+
+@pytest.mark.parametrize("name", SIGNS)
+@pytest.mark.parametrize("constant", ["123456789012345678901234567890.123", "1e400", "-1e400", "0.1", "1e-400"])
+def test_a_fraction_written_beside_a_decimal_keeps_its_digits(name: str, constant: str) -> None:
+    """As a double it has 17 of them, and 1e400 is infinite."""
+    exact = Decimal(constant)
+    texts = ["123456789012345678901234567890.123", "123456789012345678901234567890.122", "1e400", "2e400", "-3e400", "0.1", "1e-401", "0"]
+    rows = rows_of(y=(DataType.BIG_DECIMAL, [encode_decimal(Decimal(text)) for text in texts]))
+    literal = Literal(exact, constant)
+    assert rows.value(Call(name, (Identifier("y"), literal))).to_pylist() == [SIGNS[name](Decimal(text), exact) for text in texts]
+    assert rows.value(Call(name, (literal, Identifier("y")))).to_pylist() == [SIGNS[name](exact, Decimal(text)) for text in texts]

@@ -177,7 +177,7 @@ def _number_texts(plan: ScanPlan, threads: list[ThreadEntries], metas: Words, ke
     used = np.flatnonzero(metas)
     distinct, where = np.unique(metas[used], return_inverse=True)
     dictionaries = [dictionary_at(int(address)) for address in distinct]
-    if len(dictionaries) == 1:
+    if len(dictionaries) == 1 or not any(len(dictionary) for dictionary in dictionaries):  # none: every list of a multi-value is empty
         return np.empty(0, np.int64), dictionaries[0], np.zeros_like(metas)  # ids are numbers already
     num_entries = sum(len(thread.entries) for thread in threads)
     if sum(len(dictionary) for dictionary in dictionaries) > _DICTIONARY_PER_ENTRY_MAX * num_entries:
