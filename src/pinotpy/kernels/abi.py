@@ -138,7 +138,7 @@ C_MEMORY_MAX: Final = 3
 C_ERROR: Final = 4  # first error word of any thread
 C_QUANTUM_NS: Final = 5
 C_TRACE: Final = 6  # != 0: count the time of filters in S_FILTER_NS
-C_FUSED_TESTS: Final = 8  # ..11: addresses of tests that the driver may run itself (range_scan.py), 0: none
+C_FUSED_TESTS: Final = 8  # ..14: addresses of functions whose work the driver may do itself (range_scan.py, chain_leg.py), 0: none
 CONTROL_WORDS: Final = 16
 
 # Error words (return value of block functions and of the driver's step).

@@ -8,7 +8,8 @@ lie, and what is between two operations never sees memory. Every operation round
     step: int64[STEP_WORDS] = source, operation, operand (address, or the bits of a constant), other
 
 `other` is the integer that ids and integers are read with (added to each), of BETWEEN the bits of the upper bound. The last step
-writes: STORE the values, a comparison the flags. The block function around this loop: fused.py.
+writes: STORE the values, a comparison the flags, a byte a doc, or with AS_BITS added to its number a bit a doc. The block function
+around this loop: fused.py; the leg of a filter: chain_leg.py.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from pinotpy.kernels.compact import HAS_AVX512
-from pinotpy.kernels.prefetch import AHEAD_BYTES, LINE_BYTES
+from pinotpy.kernels.prefetch import AHEAD_OF_SEVERAL_BYTES, LINE_BYTES, TO_FIRST_CACHE
 
 # Docs of an accumulator: eight vector registers, as many as the latency of an addition needs.
 CHUNK: Final = 64 if HAS_AVX512 else 32
@@ -63,6 +64,7 @@ LESS_OR_EQUAL: Final = 18
 GREATER: Final = 19
 GREATER_OR_EQUAL: Final = 20
 BETWEEN: Final = 21  # v <= a <= the double of `other`
+AS_BITS: Final = 8  # added to a comparison
 
 _I1, _I8, _I32, _I64, _DOUBLE = ir.IntType(1), ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.DoubleType()
 _DOUBLES: Final = ir.VectorType(_DOUBLE, CHUNK)
@@ -85,8 +87,8 @@ def _ask_ahead(builder: Any, address: Any, num_bytes: int) -> None:
     name = "llvm.prefetch.p0"
     function = builder.module.globals.get(name) or ir.Function(builder.module, ir.FunctionType(ir.VoidType(), [byte, _I32, _I32, _I32]), name)
     for line in range(0, num_bytes, LINE_BYTES):
-        ahead = builder.inttoptr(builder.add(address, ir.Constant(_I64, AHEAD_BYTES + line)), byte)
-        builder.call(function, [ahead, ir.Constant(_I32, 0), ir.Constant(_I32, 2), ir.Constant(_I32, 1)])
+        ahead = builder.inttoptr(builder.add(address, ir.Constant(_I64, AHEAD_OF_SEVERAL_BYTES + line)), byte)
+        builder.call(function, [ahead, ir.Constant(_I32, 0), ir.Constant(_I32, TO_FIRST_CACHE), ir.Constant(_I32, 1)])
 
 
 def _stream(element: Any, num_bytes: int) -> Callable[[Any, Any, Any, Any], Any]:
@@ -190,22 +192,22 @@ _COMPARISONS: Final[dict[int, Callable[[Any, Any, Any, Any], Any]]] = {
 
 
 @intrinsic
-def run_steps(typingctx: Any, steps: Any, num_steps: Any, num_chunks: Any, out: Any) -> Any:
-    """Run int64[num_steps, STEP_WORDS] at address `steps` over chunks 0 .. num_chunks - 1; the last step writes to address `out`,
-    double[CHUNK] or uint8[CHUNK] a chunk."""
+def run_steps(typingctx: Any, steps: Any, num_steps: Any, first_chunk: Any, end_chunk: Any, out: Any) -> Any:
+    """Run int64[num_steps, STEP_WORDS] at address `steps` over chunks first_chunk .. end_chunk - 1; the last step writes to its place
+    from address `out` on, double[CHUNK], uint8[CHUNK] or CHUNK bits a chunk."""
 
     def codegen(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        first_step, count, chunks, target = arguments
+        first_step, count, first_chunk, end_chunk, target = arguments
         zero, one = ir.Constant(_I64, 0), ir.Constant(_I64, 1)
         before = builder.block
         chunk_head, step_head, read_done, step_done, chunk_done, end = (
             builder.append_basic_block(f"chain.{name}") for name in ("chunk", "step", "read", "next_step", "next_chunk", "end")
         )
-        builder.cbranch(builder.icmp_signed(">", chunks, zero), chunk_head, end)
+        builder.cbranch(builder.icmp_signed("<", first_chunk, end_chunk), chunk_head, end)
 
         builder.position_at_end(chunk_head)
         chunk = builder.phi(_I64, "chunk")
-        chunk.add_incoming(zero, before)
+        chunk.add_incoming(first_chunk, before)
         builder.branch(step_head)
 
         builder.position_at_end(step_head)
@@ -252,23 +254,27 @@ def run_steps(typingctx: Any, steps: Any, num_steps: Any, num_chunks: Any, out: 
         def store(values: Any, address: Any) -> None:
             builder.store(values, builder.inttoptr(address, values.type.as_pointer()), align=1)
 
-        def place(num_bytes: int) -> Any:
-            return builder.add(target, builder.mul(chunk, ir.Constant(_I64, CHUNK * num_bytes)))
+        def place(num_bits: int) -> Any:
+            return builder.add(target, builder.mul(chunk, ir.Constant(_I64, CHUNK * num_bits // 8)))
 
         def flags(compare: Callable[[Any, Any, Any, Any], Any]) -> None:
-            store(builder.zext(compare(builder, a, v, other), ir.VectorType(_I8, CHUNK)), place(1))
+            store(builder.zext(compare(builder, a, v, other), ir.VectorType(_I8, CHUNK)), place(8))
+
+        def bits(compare: Callable[[Any, Any, Any, Any], Any]) -> None:
+            store(builder.bitcast(compare(builder, a, v, other), ir.IntType(CHUNK)), place(1))
 
         writes(KEEP, lambda: store(a, operand))
-        writes(STORE, lambda: store(a, place(8)))
+        writes(STORE, lambda: store(a, place(64)))
         for number, compare in _COMPARISONS.items():
             writes(number, partial(flags, compare))
+            writes(number + AS_BITS, partial(bits, compare))
 
         builder.position_at_end(chunk_done)
         next_chunk = builder.add(chunk, one)
         chunk.add_incoming(next_chunk, chunk_done)
-        builder.cbranch(builder.icmp_signed("<", next_chunk, chunks), chunk_head, end)
+        builder.cbranch(builder.icmp_signed("<", next_chunk, end_chunk), chunk_head, end)
 
         builder.position_at_end(end)
         return context.get_dummy_value()
 
-    return types.void(types.int64, types.int64, types.int64, types.int64), codegen
+    return types.void(types.int64, types.int64, types.int64, types.int64, types.int64), codegen

@@ -225,13 +225,10 @@ def fetch_values(state_address: int, args_address: int) -> Any:
 
 
 @inner
-def lies_in_a_row(state: Any, meta: Any) -> Any:
-    """(source, integer to add): how chains.py reads the values of the block where the column lies; source -1: only `fetch_values` can.
-
-    A chain reads whole chunks: those of the last block of a column may end behind it.
-    """
-    last = (state[S_SELECTED] + CHUNK - 1) // CHUNK * CHUNK + state[S_BASE]
-    if state[S_DENSE] != 1 or meta[M_MV_OFFSETS] != 0 or last > meta[M_NUM_VALUES]:
+def chain_source(meta: Any) -> Any:
+    """(source, integer to add): how chains.py reads docs in a row of a column; source -1: it cannot."""
+    stored = meta[M_STORED]
+    if meta[M_MV_OFFSETS] != 0:
         return int64(-1), int64(0)
     if meta[M_CARDINALITY] >= 0:
         follows, first = _first_of_run(meta)
@@ -239,7 +236,6 @@ def lies_in_a_row(state: Any, meta: Any) -> Any:
             return int64(-1), int64(0)
         width = meta[M_WIDTH]
         return int64(IDS_1 if width == 1 else IDS_2 if width == 2 else IDS_4), first
-    stored = meta[M_STORED]
     if stored == T_INT:
         return int64(INTS), int64(0)
     if stored == T_LONG:
@@ -247,6 +243,18 @@ def lies_in_a_row(state: Any, meta: Any) -> Any:
     if stored == T_FLOAT:
         return int64(FLOATS), int64(0)
     return int64(DOUBLES if stored == T_DOUBLE else -1), int64(0)
+
+
+@inner
+def lies_in_a_row(state: Any, meta: Any) -> Any:
+    """(source, integer to add): how chains.py reads the values of the block where the column lies; source -1: only `fetch_values` can.
+
+    A chain reads whole chunks: those of the last block of a column may end behind it.
+    """
+    last = (state[S_SELECTED] + CHUNK - 1) // CHUNK * CHUNK + state[S_BASE]
+    if state[S_DENSE] != 1 or last > meta[M_NUM_VALUES]:
+        return int64(-1), int64(0)
+    return chain_source(meta)
 
 
 @block_function

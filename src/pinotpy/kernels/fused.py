@@ -46,12 +46,13 @@ COLUMNS_MAX: Final = (INSTRUCTION_WORDS - A0 - 4) // 2
 STEPS_MAX: Final = 32
 KEPT_MAX: Final = 8
 # In scratch 0: the steps with addresses, then what is kept.
-_KEPT_AT: Final = STEPS_MAX * STEP_WORDS * 8
-assert _KEPT_AT + KEPT_MAX * 64 * 8 <= BLOCK * 4
+KEPT_AT: Final = STEPS_MAX * STEP_WORDS * 8
+assert KEPT_AT + KEPT_MAX * 64 * 8 <= BLOCK * 4
 
 
 @inner
-def _bytes_of(source: int, meta: Any) -> Any:
+def bytes_of(source: int, meta: Any) -> Any:
+    """Bytes of a value of a column that a chain reads by `source`."""
     return int64(meta[M_WIDTH]) if source >= IDS_1 else int64(8 if meta[M_STORED] == T_LONG or meta[M_STORED] == T_DOUBLE else 4)
 
 
@@ -69,11 +70,11 @@ def fused_doubles(state_address: int, args_address: int) -> Any:
             if source < 0:
                 source, operand = int64(LONGS if meta[M_STORED] <= T_LONG else DOUBLES), registers + register * (BLOCK * 8)
             else:
-                other, operand = first, meta[M_DATA] + state[S_BASE] * _bytes_of(source, meta)
+                other, operand = first, meta[M_DATA] + state[S_BASE] * bytes_of(source, meta)
         elif source in (DOUBLE_REGISTER, LONG_REGISTER):
             source, operand = int64(DOUBLES if source == DOUBLE_REGISTER else LONGS), registers + operand * (BLOCK * 8)
         elif source == KEPT:
-            operand = scratch + _KEPT_AT + operand * (CHUNK * 8)
+            operand = scratch + KEPT_AT + operand * (CHUNK * 8)
         steps[i], steps[i + 1], steps[i + 2], steps[i + 3] = source, planned[i + 1], operand, other
-    run_steps(scratch, count, (state[S_SELECTED] + CHUNK - 1) // CHUNK, registers + args[A0] * (BLOCK * 8))
+    run_steps(scratch, count, 0, (state[S_SELECTED] + CHUNK - 1) // CHUNK, registers + args[A0] * (BLOCK * 8))
     return E_OK

@@ -1,9 +1,9 @@
 """Filters that are an AND of comparisons, a bit a doc: which docs of a chunk pass, and their ids.
 
 Legs that ask whether an id lies in a few runs, a raw number in a range, or a doc is null are most filters. Here a leg is three
-instructions for 64 docs: load, compare, combine with the word of the legs before. Where the words of some legs are mostly zero,
-the next one reads only the columns' cache lines of words that are not. Selected docs of as many chunks as it takes are put
-together, so that the select section begins with a full selection however few docs pass.
+instructions for 64 docs: load, compare, combine with the word of the legs before (comparisons of arithmetic: chain_leg.py). Where
+the words of some legs are mostly zero, the next one reads only the columns' cache lines of words that are not. Selected docs of as
+many chunks as it takes are put together, so that the select section begins with a full selection however few docs pass.
 
 Other filters, and units that must be looked at a block at a time, run as block functions with byte masks (legs.py).
 """
@@ -48,8 +48,10 @@ from pinotpy.kernels.abi import (
     words,
 )
 from pinotpy.kernels.bits import num_bits, word_at
+from pinotpy.kernels.chain_leg import EXPRESSION, is_chain, keep_chain
 from pinotpy.kernels.compact import docs_of_bits, docs_of_few_bits
 from pinotpy.kernels.legs import A_KEPT, A_META, A_MODE, A_NEGATED, A_NULLS, A_OUT, A_TEST, LEG_ALWAYS, LEG_NEVER
+from pinotpy.kernels.prefetch import AHEAD_BYTES, LINE_BYTES, prefetch
 from pinotpy.kernels.views import view_f64, view_i64, view_u8, view_u64
 
 # Places in C_FUSED_TESTS: addresses of the block functions whose test is done here instead.
@@ -57,7 +59,7 @@ IDS_RANGE: Final = 0
 IDS_RUNS: Final = 1
 RAW_RANGE: Final = 2
 IS_NULL: Final = 3
-NUM_FUSED_TESTS: Final = 4
+NUM_FUSED_TESTS: Final = 7  # with those of chain_leg.py
 
 # A chunk is 64 words of 64 docs. Where a thread is in it, words of its cursor from the driver's own on:
 CHUNK_WORDS: Final = 64
@@ -117,6 +119,8 @@ def _leg_with(compare: Any, size: int) -> Any:
     @inner
     def every(address: int, low: Any, high: Any, flip: Any, bits: Any) -> None:
         for i in range(len(bits)):
+            for line in range(0, 64 * size, LINE_BYTES):
+                prefetch(address + i * (64 * size) + line + AHEAD_BYTES)
             bits[i] &= compare(address + i * (64 * size), low, high) ^ flip
 
     @inner
@@ -250,6 +254,8 @@ def _test_chunk(state: Any, tests: Any, filters: int, num_filter: int, base: int
                 state[S_ENTRIES_FILTER] += count
                 if function == tests[IDS_RANGE]:
                     _ids_between(meta, base, args[A_TEST], args[A_TEST + 1] - args[A_TEST], flip, bits, n, count, buffer)
+                elif function == tests[EXPRESSION]:
+                    keep_chain(state, args, base, flip, bits, n, count)
                 elif function == tests[IDS_RUNS]:
                     _ids_in_runs(state, meta, base, view_i64(args[A_TEST], 2 * args[A_TEST + 1]), flip, bits, n, count)
                 else:
@@ -289,7 +295,7 @@ def are_ranges(control: Any, filters: int, num_filter: int) -> Any:
         args = words(filters + leg * (INSTRUCTION_WORDS * 8), INSTRUCTION_WORDS)
         function, known = args[I_FUNCTION], False
         for i in range(NUM_FUSED_TESTS):
-            known |= function != 0 and function == control[C_FUSED_TESTS + i]
+            known |= function != 0 and function == control[C_FUSED_TESTS + i] and (i != EXPRESSION or is_chain(control, args))
         if not known or args[A_OUT] != 0 or args[A_KEPT] != (-1 if leg == 0 else 0) or words(args[A_META], META_WORDS)[M_MV_OFFSETS] != 0:
             return False
     return num_filter > 0

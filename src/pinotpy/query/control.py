@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from pinotpy.errors import MemoryLimitError, QueryCancelledError, QueryTimeoutError
-from pinotpy.kernels import abi, filters, range_scan
+from pinotpy.kernels import abi, chain_leg, expression_leg, fetch, filters, fused, range_scan
 from pinotpy.query.trace import Trace
 
 QUANTUM_NS: Final = 5_000_000
@@ -21,6 +21,9 @@ _FUSED: Final = {
     range_scan.IDS_RUNS: filters.ids_runs,
     range_scan.RAW_RANGE: filters.raw_range,
     range_scan.IS_NULL: filters.is_null,
+    chain_leg.EXPRESSION: expression_leg.expression_leg,
+    chain_leg.FETCH: fetch.fetch_unless_in_a_row,
+    chain_leg.CHAIN: fused.fused_doubles,
 }
 for _place, _test in _FUSED.items():
     _WORDS[abi.C_FUSED_TESTS + _place] = _test.address

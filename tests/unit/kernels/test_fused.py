@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numba import njit
 
 from pinotpy.kernels import abi, chains, fetch, fused
 
@@ -160,3 +161,28 @@ def test_comparisons_write_flags(run: str) -> None:
         assert np.array_equal(state.registers[0].view(np.uint8)[: len(docs)], flags), comparison
     state = _run([_meta(_DOUBLES)], [first, (chains.CONSTANT, chains.BETWEEN, _bits(-3.0), _bits(1.5))], docs, dense=dense)
     assert np.array_equal(state.registers[0].view(np.uint8)[: len(docs)], (a >= -3.0) & (a <= 1.5))
+
+
+@pytest.mark.parametrize("docs", [chains.CHUNK, 3 * chains.CHUNK, abi.BLOCK])
+def test_comparisons_write_bits(docs: int) -> None:
+    """A bit a doc, from the chunk on that is asked for: what lies before it stays as it was."""
+    a, v = _DOUBLES[:docs], _OTHERS[:docs]
+    equal = (a == v) | (np.isnan(a) & np.isnan(v))
+    wanted = {
+        chains.EQUAL: equal, chains.NOT_EQUAL: ~equal, chains.LESS: a < v, chains.LESS_OR_EQUAL: a <= v,
+        chains.GREATER: a > v, chains.GREATER_OR_EQUAL: a >= v, chains.BETWEEN: (a >= v) & (a <= 1.5),
+    }  # fmt: skip
+    first_byte = chains.CHUNK // 8 if docs > chains.CHUNK else 0
+    for comparison, flags in wanted.items():
+        steps = np.array(
+            [[chains.DOUBLES, chains.SET, _DOUBLES.ctypes.data, 0], [chains.DOUBLES, comparison + chains.AS_BITS, _OTHERS.ctypes.data, _bits(1.5)]], np.int64
+        )
+        out = np.full(docs // 8 + 8, 0xA5, np.uint8)
+        _bits_of_chunks(steps.ctypes.data, len(steps), first_byte * 8 // chains.CHUNK, docs // chains.CHUNK, out.ctypes.data)
+        assert np.array_equal(out[first_byte : docs // 8], np.packbits(flags, bitorder="little")[first_byte:]), comparison
+        assert (out[:first_byte] == 0xA5).all() and (out[docs // 8 :] == 0xA5).all()
+
+
+@njit
+def _bits_of_chunks(steps: int, num_steps: int, first: int, end: int, out: int) -> None:
+    chains.run_steps(steps, num_steps, first, end, out)

@@ -1,9 +1,11 @@
 """Proves that filters which are run 64 docs at a time select the docs that numpy selects, and that the byte masks select: ids of
-every width, raw numbers of every type, runs, nulls, negation, known legs; units that begin and end anywhere, selections that are
+every width, raw numbers of every type, runs, nulls, chains of arithmetic, negation, known legs; units that begin and end anywhere, selections that are
 empty, few, mixed, dense and all, interrupted after every few blocks; and that they count the values that a leg reads."""
 
 from __future__ import annotations
 
+import ctypes
+import mmap
 from itertools import pairwise
 from typing import Any
 
@@ -12,7 +14,7 @@ import pytest
 from numba import njit
 from numpy.typing import NDArray
 
-from pinotpy.kernels import abi, driver, filters, range_scan
+from pinotpy.kernels import abi, chains, driver, expression_leg, fetch, filters, fused, range_scan
 from pinotpy.kernels.abi import block_function, selection, words
 from pinotpy.kernels.clock import clock_address
 from pinotpy.kernels.legs import LEG_ALWAYS, LEG_NEVER, LEG_RUN
@@ -20,6 +22,7 @@ from pinotpy.query.control import QueryControl
 
 _CLOCK = clock_address()
 _I64 = np.iinfo(np.int64)
+_MPROTECT = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_int)(("mprotect", ctypes.CDLL(None)))
 
 
 @njit
@@ -48,14 +51,14 @@ class _Leg:
         self.meta[abi.M_CARDINALITY], self.meta[abi.M_NUM_DOCS], self.meta[abi.M_NUM_VALUES] = -1, n, n
         has_nulls, nulls_fail, negated = rng.random(3) < 0.4
         self.meta[abi.M_NULLS] = self.null_bits.ctypes.data if has_nulls else 0
-        kind = rng.choice(["ids", "ids", "runs", "raw", "null"])
+        kind = rng.choice(["ids", "ids", "runs", "raw", "null", "chain", "chain"])
         test: NDArray[Any] = getattr(self, f"_{kind}")(rng, n)
         mode = rng.choice([LEG_RUN, LEG_RUN, LEG_RUN, LEG_RUN, LEG_RUN, LEG_ALWAYS, LEG_NEVER])
         self.reads = kind != "null" and mode == LEG_RUN
         self.passes = {LEG_RUN: test ^ negated, LEG_ALWAYS: np.ones(n, np.bool_), LEG_NEVER: np.zeros(n, np.bool_)}[mode]
         if nulls_fail and has_nulls:
             self.passes = self.passes & ~self.nulls
-        self.row[abi.I_FLAGS] = abi.I_LEG if kind == "null" else abi.I_SCAN_LEG
+        self.row[abi.I_FLAGS] = abi.I_LEG if kind in ("null", "chain") else abi.I_SCAN_LEG
         self.row[abi.A0], self.row[abi.A0 + 3], self.row[abi.A0 + 4], self.row[abi.A0 + 5] = self.meta.ctypes.data, mode, negated, nulls_fail
 
     def _fill_ids(self, rng: np.random.Generator, n: int) -> int:
@@ -104,6 +107,69 @@ class _Leg:
         self.data = np.zeros(n, np.int64)
         self.row[0] = filters.is_null.address
         return self.nulls if self.meta[abi.M_NULLS] else np.zeros(n, np.bool_)
+
+    def _chain(self, rng: np.random.Generator, n: int) -> NDArray[np.bool_]:
+        """(first + second) * 0.5 against a constant, of columns of any kind that lies in a row. The leg's own meta is that of a raw column here."""
+        self.columns = [_chain_column(rng, n) for _ in range(2)]
+        registers = [abi.NUM_REGISTERS, abi.NUM_REGISTERS + 1]
+        truth = abi.NUM_REGISTERS + 2
+        comparison = int(rng.choice([chains.GREATER, chains.LESS_OR_EQUAL, chains.EQUAL, chains.BETWEEN]))
+        low, high = sorted(rng.choice([-1.5, -0.25, 0.0, 0.5, 40.0, 99.0], 2).tolist())
+        bits = np.array([0.5, low, high]).view(np.int64)
+        self.steps = np.array(
+            [
+                [fused.COLUMN, chains.SET, 0, 0],
+                [fused.COLUMN, chains.ADD, 1, 0],
+                [chains.CONSTANT, chains.MULTIPLY, bits[0], 0],
+                [chains.CONSTANT, comparison, bits[1], bits[2]],
+            ],
+            np.int64,
+        )
+        self.program = np.zeros((3, abi.INSTRUCTION_WORDS), np.int64)
+        for number, (_, meta, _) in enumerate(self.columns):
+            self.program[number, 0] = fetch.fetch_unless_in_a_row.address
+            self.program[number, abi.A0 : abi.A0 + 2] = registers[number], meta.ctypes.data
+        metas = [meta.ctypes.data for _, meta, _ in self.columns]
+        self.program[2, 0] = fused.fused_doubles.address
+        self.program[2, abi.A0 : abi.A0 + 8] = truth, self.steps.ctypes.data, len(self.steps), 2, metas[0], registers[0], metas[1], registers[1]
+        self.row[0], self.row[abi.A0 + 6 : abi.A0 + 10] = expression_leg.expression_leg.address, (self.program.ctypes.data, 3, truth, -1)
+        with np.errstate(all="ignore"):
+            a = (self.columns[0][2] + self.columns[1][2]) * 0.5
+            found: NDArray[np.bool_] = {
+                chains.GREATER: a > low, chains.LESS_OR_EQUAL: a <= low, chains.EQUAL: a == low, chains.BETWEEN: (a >= low) & (a <= high),
+            }[comparison]  # fmt: skip
+        return found
+
+
+def _chain_column(rng: np.random.Generator, n: int) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.float64]]:
+    """Its data, its meta and its values; the data ends with the memory page, so that nobody reads behind it."""
+    kind = str(rng.choice(["f8", "f4", "i8", "i4", "ids"]))
+    values = rng.choice([-3.0, -1.0, 0.0, 1.0, 80.0, 198.0, np.nan, np.inf], n) if kind in ("f8", "f4") else rng.integers(-3, 250, n).astype(np.float64)
+    meta = np.zeros(abi.META_WORDS, np.int64)
+    meta[abi.M_CARDINALITY], meta[abi.M_NUM_DOCS], meta[abi.M_NUM_VALUES] = -1, n, n
+    if kind == "ids":
+        width = int(rng.choice([1, 2, 4]))
+        data = _before_a_hole((values + 3).astype(f"u{width}"))
+        meta[abi.M_CARDINALITY], meta[abi.M_DICTIONARY], meta[abi.M_STORED] = len(_DICTIONARY), _DICTIONARY.ctypes.data, abi.T_INT
+    else:
+        data = _before_a_hole(values.astype(kind))
+        meta[abi.M_STORED] = {"i4": abi.T_INT, "i8": abi.T_LONG, "f4": abi.T_FLOAT, "f8": abi.T_DOUBLE}[kind]
+    meta[abi.M_WIDTH], meta[abi.M_DATA] = data.itemsize, data.ctypes.data
+    return data, meta, values
+
+
+_DICTIONARY = np.arange(-3, 253, dtype=np.int32)
+
+
+def _before_a_hole(values: NDArray[Any]) -> NDArray[Any]:
+    """A copy that ends where a page ends that is followed by one that may not be read."""
+    size = -(-values.nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
+    pages = mmap.mmap(-1, size + mmap.PAGESIZE)
+    whole = np.frombuffer(pages, np.uint8)
+    assert _MPROTECT(whole.ctypes.data + size, mmap.PAGESIZE, 0) == 0
+    copy = whole[size - values.nbytes : size].view(values.dtype)
+    copy[:] = values
+    return copy
 
 
 def _scan(legs: list[_Leg], units: list[tuple[int, int]], *, fused: bool, quantum_ns: int) -> tuple[list[int], int, list[int]]:
@@ -171,9 +237,51 @@ def test_every_density_is_selected_in_order(share: float) -> None:
         assert by_unit == [int(passes[5:99_999].sum()), int(passes[100_001:].sum())]
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_chains_after_a_selective_leg(seed: int) -> None:
+    """Only words that have docs left are computed."""
+    rng = np.random.default_rng(seed)
+    n = 50_001
+    few, chain = _keeping(rng.random(n) < 0.002), _keeping(np.ones(n, np.bool_))
+    wanted = (few.data == 1) & chain._chain(rng, n)
+    chain.row[abi.A0 + 5], chain.row[abi.I_FLAGS] = 0, abi.I_LEG
+    docs, read, _ = _scan([few, chain], [(0, n)], fused=True, quantum_ns=10**12)
+    assert docs == np.flatnonzero(wanted).tolist()
+    assert read == n + few.data.sum()
+
+
 def test_extreme_bounds_of_words() -> None:
     leg = _keeping(np.ones(130, np.bool_))
     values = np.array([_I64.min, -1, 0, _I64.max] * 32 + [_I64.min, _I64.max], np.int64)
     leg.meta[abi.M_CARDINALITY], leg.meta[abi.M_DATA], leg.meta[abi.M_STORED] = -1, values.ctypes.data, abi.T_LONG
     leg.row[0], leg.row[abi.A0 + 6], leg.row[abi.A0 + 7] = filters.raw_range.address, _I64.min, -1
     assert _scan([leg], [(0, 130)], fused=True, quantum_ns=10**12)[0] == np.flatnonzero(values < 0).tolist()
+
+
+def _is_run_here(leg: _Leg) -> bool:
+    row = leg.row.copy()
+    row[abi.A0 + 1] = -1
+    return bool(range_scan.are_ranges(QueryControl().words, row.ctypes.data, 1))
+
+
+def test_chains_that_must_be_run_a_block_at_a_time_are_left_alone() -> None:
+    leg = _keeping(np.ones(130, np.bool_))
+    leg._chain(np.random.default_rng(1), 130)
+    assert _is_run_here(leg)
+    unknown = leg.row[abi.A0 + 9]
+    leg.row[abi.A0 + 9] = abi.NUM_REGISTERS + 3
+    assert not _is_run_here(leg), "flags of docs whose truth is unknown"
+    leg.row[abi.A0 + 9] = unknown
+    operation = leg.steps[-1, 1]
+    leg.steps[-1, 1] = chains.STORE
+    assert not _is_run_here(leg), "values instead of flags"
+    leg.steps[-1, 1] = operation
+    leg.steps[1, 0] = fused.DOUBLE_REGISTER
+    assert not _is_run_here(leg), "an operand that another instruction computes"
+    leg.steps[1, 0] = fused.COLUMN
+    leg.program[0, 0] = fetch.fetch_values.address
+    assert not _is_run_here(leg), "a program that does more"
+    leg.program[0, 0] = fetch.fetch_unless_in_a_row.address
+    gaps = np.array([1, 5, 6], np.int32)
+    leg.columns[1][1][[abi.M_CARDINALITY, abi.M_DICTIONARY, abi.M_STORED]] = len(gaps), gaps.ctypes.data, abi.T_INT
+    assert not _is_run_here(leg), "a column whose ids are not its values"
