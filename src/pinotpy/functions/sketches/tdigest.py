@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import math
 import struct
-from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -128,11 +127,12 @@ def _fits(n: Doubles, a: Doubles, widths: Longs, compression: float) -> NDArray[
     return fits
 
 
-def _means(multisets: Multisets, begin: Longs, end: Longs) -> Doubles:
-    """The mean of the values at ranks begin[g] … end[g] of each group; of its last value where that is no rank."""
+def _means(multisets: Multisets, begin: Longs, end: Longs, groups: Longs | None = None) -> Doubles:
+    """The mean of the values at ranks begin[i] … end[i] of group groups[i] (i without `groups`); of its last value where that is no rank."""
     total = np.cumsum(multisets.counts)
-    base = np.concatenate([[0], total])[multisets.offsets[:-1]]
-    last = total[multisets.offsets[1:] - 1]
+    of_group = slice(None) if groups is None else groups
+    base = np.concatenate([[0], total])[multisets.offsets[:-1]][of_group]
+    last = total[multisets.offsets[1:] - 1][of_group]
     begin, end = np.minimum(base + begin, last - 1), np.minimum(base + end, last)
     end = np.maximum(end, begin + 1)
     first = np.searchsorted(total, begin, side="right")
@@ -200,18 +200,26 @@ def write_digests(multisets: Multisets, compression: float) -> list[bytes]:
     seen = multisets.lengths > 0
     filled = multisets.without_empty()
     sizes = filled.sizes()
-    edges = [np.zeros_like(sizes)]
-    while (edges[-1] < sizes).any():
-        begin = np.minimum(edges[-1], sizes - 1)
-        edges.append(np.minimum(np.where(edges[-1] == 0, 1, edges[-1] + _widths(sizes, begin, compression)), sizes))
-    means = [_means(filled, begin, end) for begin, end in pairwise(edges)]
-    weights = [end - begin for begin, end in pairwise(edges)]
+    # One centroid further for all groups that are not whole yet: few groups have as many as the largest.
+    parts: list[tuple[Longs, Longs, Longs]] = []
+    going, begin = np.arange(len(sizes)), np.zeros_like(sizes)
+    while len(going):
+        widths = _widths(sizes[going], begin, compression) if parts else np.ones_like(begin)
+        end = np.minimum(begin + widths, sizes[going])
+        parts.append((going, begin, end))
+        more = end < sizes[going]
+        going, begin = going[more], end[more]
+    groups, begins, ends = (np.concatenate([np.empty(0, np.int64), *(part[i] for part in parts)]) for i in range(3))
+    order = np.argsort(groups, kind="stable")
+    groups, begins, ends = groups[order], begins[order], ends[order]
+    centroids = np.column_stack([ends - begins, _means(filled, begins, ends, groups)]) if len(groups) else np.empty((0, 2))
+    bounds = np.searchsorted(groups, np.arange(len(sizes) + 1))
     found, number = [], 0
     for group, is_seen in enumerate(seen.tolist()):
         if not is_seen:
             found.append(_VERBOSE_HEAD.pack(_VERBOSE, math.inf, -math.inf, compression, 0))
             continue
-        pairs = np.array([(weight[number], mean[number]) for weight, mean in zip(weights, means, strict=True) if weight[number]], ">f8")
+        pairs = centroids[bounds[number] : bounds[number + 1]].astype(">f8")
         least, greatest = multisets.values[multisets.offsets[group]], multisets.values[multisets.offsets[group + 1] - 1]
         found.append(_VERBOSE_HEAD.pack(_VERBOSE, least, greatest, compression, len(pairs)) + pairs.tobytes())
         number += 1
