@@ -20,15 +20,20 @@ def is_plain(context: QueryContext) -> bool:
         return False
     if len(context.columns) > PLAIN_COLUMNS_MAX or context.offset + context.limit > PLAIN_ROWS_MAX:
         return False
-    if context.kind is QueryKind.SELECTION and context.order_by:
-        return False
     expressions = [column.expression for column in context.output]
+    if context.kind is QueryKind.SELECTION:
+        expressions += [by.expression for by in context.order_by]
     expressions += [*context.group_by, *(arg for aggregation in context.aggregations for arg in aggregation.args)]
     if any(isinstance(expression, Call) for expression in expressions):
         return False
     if any(aggregation.function not in _PLAIN_FUNCTIONS or aggregation.filter is not None for aggregation in context.aggregations):
         return False
     return context.filter is None or _is_plain_filter(context.filter)
+
+
+def is_sorted(context: QueryContext) -> bool:
+    """Whether a plain query sorts rows: it takes longer than its docs say, by keys and the length of their texts."""
+    return context.kind is QueryKind.SELECTION and bool(context.order_by)
 
 
 def is_counted(context: QueryContext) -> bool:

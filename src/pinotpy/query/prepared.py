@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,7 @@ from pinotpy.query.segment_set import SegmentSet
 
 PREPARED_MAX: Final = 64
 PREPARED_BYTES_MAX: Final = 32 << 20
+_NOT_KEPT: Final = object()
 T = TypeVar("T")
 
 
@@ -84,9 +85,11 @@ def prepare(
     """
     context, whole = plan.context, plan.segments.whole
     key = (make, context.dialect, context.group_by, context.aggregations, context.columns, context.null_handling, sorts)
-    kept: dict[Any, Prepared[T] | None] = whole.prepared
-    if key in kept:
-        return kept[key]
+    kept: dict[Any, Any] = whole.prepared
+    # One look: a shape is hashed in Python.
+    found: Prepared[T] | object | None = kept.get(key, _NOT_KEPT)
+    if found is not _NOT_KEPT:
+        return cast(Prepared[T] | None, found)
     if _has_calls(context) and hash(key) not in whole.asked:
         # Literals of expressions are part of the shape: one that is asked once only is not worth all segments. Its hash will do:
         # a shape may hold 50,000 literals, and one of an equal hash is prepared a query too early.

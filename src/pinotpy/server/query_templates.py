@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pinotpy.errors import DataError
 from pinotpy.query.context import QueryContext
 from pinotpy.query.literals import decode_literals, with_literals
-from pinotpy.query.plain import is_counted, is_plain
+from pinotpy.query.plain import is_counted, is_plain, is_sorted
 from pinotpy.rpc.wire import BoundRequest, RequestKind, ServerRequest, decode_request, template_digest
 
 TEMPLATES_MAX = 2048
@@ -51,7 +51,7 @@ class QueryTemplate:
     """What all queries of a template share: table and segments (in `request`) and the context, 0 for each literal.
 
     is_plain: kernels alone answer them, a few columns at a time; nothing of Python's runs for each row or value. is_counted: no row is
-    read. has_few_segments: planning them takes no time to speak of. expectation: of the next one, by the last.
+    read; is_sorted: rows are compared. has_few_segments: planning them takes no time to speak of. expectation: of the next one, by the last.
     """
 
     request: ServerRequest
@@ -59,6 +59,7 @@ class QueryTemplate:
     size_bytes: int
     is_plain: bool
     is_counted: bool
+    is_sorted: bool
     has_few_segments: bool
     expectation: Expectation
 
@@ -113,7 +114,14 @@ class QueryTemplates:
         plain = is_plain(context)
         few = len(request.segment_names) <= FEW_SEGMENTS_MAX
         found = QueryTemplate(
-            request, context, len(bound.template) + 10 * len(request.context), plain, plain and few and is_counted(context), few, Expectation()
+            request,
+            context,
+            len(bound.template) + 10 * len(request.context),
+            plain,
+            plain and few and is_counted(context),
+            plain and is_sorted(context),
+            few,
+            Expectation(),
         )
         with self._lock:
             if bound.digest not in self._templates:

@@ -291,12 +291,17 @@ def test_a_quick_query_waits_for_no_place_among_those_that_run(cluster: InProces
         assert late["exceptions"], "one that is not known to be quick"
 
 
-def test_a_query_of_a_large_table_is_quick_where_its_plan_reads_little(cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "text",
+    ["SELECT COUNT(*), SUM(d) FROM t WHERE n >= {} AND n < {} GROUP BY s TOP 10", "SELECT s, n FROM t WHERE n >= {} AND n < {} ORDER BY s, n LIMIT 10"],
+    ids=["groups", "sorted rows"],
+)
+def test_a_query_of_a_large_table_is_quick_where_its_plan_reads_little(text: str, cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the last query of a template took decides whether the next one is tried; what would read more docs is given up before it
     reads any, and waits for its place as all others do."""
     monkeypatch.setattr(query_service, "QUICK_DOCS_MAX", 100)
+    monkeypatch.setattr(query_service, "QUICK_SORTED_DOCS_MAX", 100)
     monkeypatch.setattr(query_templates, "QUICK_CPU_NS", 10**10)
-    text = "SELECT COUNT(*), SUM(d) FROM t WHERE n >= {} AND n < {} GROUP BY s TOP 10"
     for number in range(6):
         ask(cluster, text.format(number, number + 20), query_options="timeoutMs=500")
     templates = [template for service in cluster.services.values() for template in service._templates._templates.values()]

@@ -10,6 +10,7 @@ import pytest
 from built_segments import ask, config_of, count, opened, schema_of
 
 from pinotpy.config.schema import Schema
+from pinotpy.query.filter import resolve
 from pinotpy.segment.immutable import ImmutableSegment
 from pinotpy.segment.partition import partition_of
 
@@ -139,3 +140,23 @@ def test_min_and_max_are_recorded_for_the_columns_of_the_mode(mode: str, kept: l
     assert statistics.num_segments_pruned == int("cost" in kept)
     assert count(schema, [segment], "cost > 5 AND city >= 'b' AND at > 0") == 1
     assert ask(schema, [segment], "SELECT MAX(cost), MIN(at), SUM(cost) FROM t").rows is not None
+
+
+@pytest.mark.parametrize("raw", [[], ["name"]], ids=["dictionary", "raw"])
+@pytest.mark.parametrize("low", [0, 3, 21, 40])
+def test_texts_exclude_the_same_segments_by_their_ranges_and_by_their_dictionaries(raw: list[str], low: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [[f"day {number:03} {doc % 7}" for doc in range(20)] for number in range(40)]
+    some = [opened(schema_of({"name": "STRING"}), config_of({"noDictionaryColumns": raw}), {"name": names}, f"s{at}") for at, names in enumerate(rows)]
+    for condition, passes in {
+        f"name = 'day {low:03} 3'": lambda name: name == f"day {low:03} 3",
+        f"name >= 'day {low:03} 3'": lambda name: name >= f"day {low:03} 3",
+        f"name BETWEEN 'day {low:03} 5' AND 'day {low + 2:03} 1'": lambda name: f"day {low:03} 5" <= name <= f"day {low + 2:03} 1",
+        f"name < 'day {low:03}'": lambda name: name < f"day {low:03}",
+    }.items():
+        found = []
+        for least in (2, 1_000):
+            monkeypatch.setattr(resolve, "_BY_RANGES_MIN", least)
+            statistics = ask(schema_of({"name": "STRING"}), some, f"SELECT name FROM t WHERE {condition} LIMIT 1000").statistics
+            found.append((statistics.num_docs_scanned, statistics.num_segments_pruned, statistics.num_segments_matched))
+        kept = [any(map(passes, names)) for names in rows]
+        assert found == [(sum(sum(map(passes, names)) for names in rows), 40 - sum(kept), sum(kept))] * 2, condition

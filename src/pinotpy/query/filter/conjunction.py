@@ -78,7 +78,7 @@ def plan_conjunction(
     statistics.num_segments_pruned_by_partition = int(counts[planning.N_BY_RULE + BY_PARTITION])
     if len(segments) > KEPT_SEGMENTS_MAX and counts[planning.N_SELECTED_SEGMENTS] * 2 < len(segments):
         at = units[:, abi.U_SEGMENT]
-        rows = np.unique(at) if len(at) else np.zeros(1, np.int64)
+        rows = np.flatnonzero(np.bincount(at)) if len(at) else np.zeros(1, np.int64)
         units[:, abi.U_SEGMENT] = rows.searchsorted(at)
         segments = segments.take(rows)
         metas = ColumnMetas(segments)

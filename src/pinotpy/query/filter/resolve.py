@@ -24,8 +24,10 @@ from pinotpy.query.filter.resolved_leg import COST_MULTI_VALUE, COST_RAW, Resolv
 from pinotpy.query.predicate import FixedRange, JsonSearch, Leg, Nothing, NullTest, TextSearch, VarRange
 from pinotpy.query.segment_set import ColumnRows
 
-# From so many segments on the smallest and largest text of each is looked at before its dictionary.
-_BY_RANGES_MIN: Final = 32
+# From so many segments on the smallest and largest text of each is looked at before its dictionary, in which a text is found within
+# about 1 us (kernels/dictionary_search.py): with cold caches the look itself takes 70 us. Raw texts have filters to be made first.
+_BY_RANGES_MIN: Final = 256
+_RAW_BY_RANGES_MIN: Final = 32
 # Tests of a range, as kernels/planning.py wants them.
 _RANGE_TESTS: Final = np.array([filters.ids_range.address, filters.docs_range.address, filters.raw_range.address], np.int64)
 _NO_BYTES: Final = np.zeros(0, np.uint8)
@@ -96,7 +98,7 @@ def _as_range(resolved: ResolvedLeg, metas: ColumnMetas, rows: ColumnRows, contr
         whole = isinstance(test.low, int)
         literals = (int(test.low) if whole else 0, float(test.low), int(test.high) if whole else 0, float(test.high), _NO_BYTES, _NO_BYTES, False)
     prunes = leg.prunes and len(rows.metas) > 1
-    if prunes and isinstance(test, VarRange) and len(rows.metas) >= _BY_RANGES_MIN:
+    if prunes and isinstance(test, VarRange) and len(rows.metas) >= (_RAW_BY_RANGES_MIN if rows.has_raw else _BY_RANGES_MIN):
         # Before any dictionary is looked at; kernels cannot compare these.
         excluded = values_outside(test, ranges) & (resolved.rule == NOT_PRUNED)
         resolved.prune[:], resolved.mode[excluded] = excluded, LEG_NEVER
