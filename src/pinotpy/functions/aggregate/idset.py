@@ -12,13 +12,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType
-from pinotpy.errors import QueryExecutionError
 from pinotpy.functions.plans import DistributionPlan
+from pinotpy.functions.sketches.answer_size import check_answer_size
 from pinotpy.functions.sketches.idset import IdSetOptions, parse_options, write_id_set
 from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, Groups, Parameter
 from pinotpy.functions.states import assemble_sets, distinct_sets, merge_sets, set_field
-
-ANSWER_SIZE_BYTES_MAX = 1 << 29
 
 
 class IdSetFunction(AggregateFunction):
@@ -68,10 +66,7 @@ class IdSetFunction(AggregateFunction):
             values = states[0][row].values
             written = write_id_set(pa.array([], states[0].type.value_type) if values is None else values, self.options)
             size_bytes += len(written)
-            if size_bytes > ANSWER_SIZE_BYTES_MAX:
-                raise QueryExecutionError(
-                    f"the id sets of {len(states[0])} groups take more than {ANSWER_SIZE_BYTES_MAX} bytes: lower expectedInsertions or group by less"
-                )
+            check_answer_size(size_bytes, len(states[0]), "id sets", "expectedInsertions")
             answers.append(base64.b64encode(written).decode("ascii"))
         return pa.array(answers, pa.string())
 

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from pinotpy.data_types import DataType
 from pinotpy.decimals import decode_decimal
 from pinotpy.errors import InvalidQueryError, QueryExecutionError
+from pinotpy.functions.sketches.answer_size import check_answer_size
 from pinotpy.functions.sketches.murmur import byte_strings, murmur2_bytes, murmur2_longs
 from pinotpy.functions.whole_numbers import whole_number
 
@@ -237,6 +238,7 @@ def pack_registers(
 ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
     """(words of all rows, where those of each row begin and the last ends), six registers a word."""
     starts = np.concatenate([[0], np.cumsum(num_words(log2m))])
+    check_answer_size(4 * int(starts[-1]), len(log2m), "HyperLogLogs", "log2m")
     words = np.zeros(int(starts[-1]), np.uint32)
     shifted = ranks.astype(np.uint32) << (_RANK_BITS * (register % _REGISTERS_A_WORD)).astype(np.uint32)
     np.bitwise_or.at(words, starts[parents] + register // _REGISTERS_A_WORD, shifted)

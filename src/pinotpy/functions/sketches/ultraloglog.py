@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pinotpy.errors import InvalidQueryError, QueryExecutionError
+from pinotpy.functions.sketches.answer_size import check_answer_size
 from pinotpy.functions.sketches.bits import bit_lengths, sorted_set
 from pinotpy.functions.whole_numbers import whole_number
 
@@ -193,6 +194,7 @@ def serialized(states: Sequence[pa.Array], p_of_nothing: int) -> list[bytes]:
     p = pc.fill_null(states[0], p_of_nothing).to_numpy(zero_copy_only=False).astype(np.int64)
     parents, entries = _entries(states[1])
     starts = np.concatenate([[0], np.cumsum(1 << p)])
+    check_answer_size(int(starts[-1]), len(p), "UltraLogLogs", "p")
     out = np.zeros(int(starts[-1]), np.uint8)
     out[starts[parents] + (entries >> _BYTE)] = entries & 0xFF
     return [out[begin:end].tobytes() for begin, end in pairwise(starts.tolist())]

@@ -174,3 +174,12 @@ def test_a_second_query_finds_the_rows_of_an_id_set(cluster: InProcessCluster, c
 )
 def test_calls_that_mean_nothing_are_errors(cluster: InProcessCluster, text: str, code: int) -> None:
     assert [fault["errorCode"] for fault in cluster.pql(text)["exceptions"]] == [code]
+
+
+@pytest.mark.parametrize("call", ["DISTINCTCOUNTRAWHLL(i, 20)", "DISTINCTCOUNTRAWHLLPLUS(i, 20)", "DISTINCTCOUNTRAWULL(i, 20)"])
+def test_raw_sketches_too_large_to_show_are_refused_before_they_are_written(call: str, cluster: InProcessCluster) -> None:
+    """150 groups of 0.7 to 1 MB are shown; of 24 bits they would be 1.6 GB, more than a text column holds."""
+    assert cluster.sql(f"SELECT {call.replace('20', '10')} FROM t GROUP BY i LIMIT 1000")["exceptions"] == []
+    answer = cluster.sql(f"SELECT {call.replace('20', '22' if 'ULL' in call else '24')} FROM t GROUP BY i, t, d, l LIMIT 1000")
+    assert [exception["errorCode"] for exception in answer["exceptions"]] == [200], answer
+    assert "group by less" in answer["exceptions"][0]["message"]

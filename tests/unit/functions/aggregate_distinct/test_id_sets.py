@@ -196,7 +196,7 @@ def test_parameters_are_read_in_any_case() -> None:
 
 
 def test_too_many_large_filters_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pinotpy.functions.aggregate.idset.ANSWER_SIZE_BYTES_MAX", 100_000)
+    monkeypatch.setattr("pinotpy.functions.sketches.answer_size.ANSWER_SIZE_BYTES_MAX", 100_000)
     function = id_set("sizeThresholdInBytes=0;expectedInsertions=20000")  # 18 KB each
     assert len(function.finish(collected(function, D.INT, [[1]] * 5), null_handling=False)) == 5
     with pytest.raises(QueryExecutionError, match="lower expectedInsertions or group by less"):
