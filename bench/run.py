@@ -63,6 +63,7 @@ def main() -> None:
     parser.add_argument("--peers", default=",".join(ENGINES), help="engines to compare with, '' for none (default: %(default)s)")
     parser.add_argument("--apart", action="store_true", help="one peer after the other beside us: for tables that memory does not hold for all engines at once")
     parser.add_argument("--warmed", action="store_true", help="every engine answers each query once, with other literals, right before it is timed")
+    parser.add_argument("--load-mode", choices=("MMAP", "HEAP"), default="MMAP", help="whether our server maps segments or holds them in memory, as peers do")
     parser.add_argument("--push-segments", type=int, default=200, help="segments of the suite `push` (default: %(default)s)")
     parser.add_argument("--in-process", action="store_true", help="ask the engine without broker and server")
     parser.add_argument("--data-dir", type=Path, default=DEFAULT_DATA_DIR, help="where generated tables are kept for the next run (default: %(default)s)")
@@ -82,6 +83,7 @@ def main() -> None:
         "repetitions": arguments.repetitions,
         "threads": 2,
         "path": "in process" if arguments.in_process else "HTTP to answer",
+        "load_mode": arguments.load_mode,
         "suites": {},
     }
     out = arguments.out or Path(__file__).parent / "results" / f"{'-'.join(suites)}-{arguments.rows}.json"
@@ -122,7 +124,7 @@ def _queries(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
         runs, facts, pages_read = [], {}, []
         try:
             if isinstance(ours, OverHttp):
-                ours.load(table, directories, config=config)
+                ours.load(table, directories, config={**config, "tableIndexConfig": {**config["tableIndexConfig"], "loadMode": arguments.load_mode}})
             for engines in _groups(engines_of(arguments), apart=arguments.apart):
                 peers = []
                 try:

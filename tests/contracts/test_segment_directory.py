@@ -1,4 +1,4 @@
-"""Proves the contract of the segment directory door, over the folder on disk and its in-memory twin: nothing is visible before
+"""Proves the contract of the segment directory door, over the folder on disk, its in-memory twin and a folder held in memory: nothing is visible before
 commit, everything after; a map outlives deletion; damage and absence are typed errors; a builder and a reader work through it."""
 
 from __future__ import annotations
@@ -19,15 +19,18 @@ from pinotpy.segment.directory import SegmentDirectory
 from pinotpy.segment.file_directory import FileDirectory
 from pinotpy.segment.immutable import open_segment, scrub
 from pinotpy.segment.memory_directory import MemoryDirectory
+from pinotpy.segment.resident_directory import ResidentDirectory
 
 Make = Callable[[str], SegmentDirectory]
 
 
-@pytest.fixture(params=["file", "memory"])
+@pytest.fixture(params=["file", "memory", "resident file"])
 def make(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
     """A new directory by name; names are looked up again by the same name within one test only on disk."""
     if request.param == "memory":
         return MemoryDirectory
+    if request.param == "resident file":
+        return lambda name: ResidentDirectory(FileDirectory(tmp_path / "segments" / name))
     return lambda name: FileDirectory(tmp_path / "segments" / name)
 
 

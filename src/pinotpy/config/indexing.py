@@ -15,7 +15,7 @@ STAR_TREE_FUNCTIONS = ("COUNT", "MIN", "MAX", "SUM", "AVG", "MINMAXRANGE", "DIST
 
 
 class LoadMode(StrEnum):
-    """HEAP or MMAP; segments are always mapped here, both are accepted."""
+    """HEAP: servers read segments into memory. MMAP: they map them."""
 
     HEAP = "HEAP"
     MMAP = "MMAP"
@@ -239,7 +239,9 @@ class TableIndexConfig(Document):
     var_length_dictionary_columns: Columns = Field((), description="Accepted; text dictionaries are always of variable length.")
     auto_generated_inverted_index: Truth = Field(False, description="Accepted; inverted indexes are those that are named.")
     create_inverted_index_during_segment_generation: Truth = Field(False, description="Accepted; indexes are built with the segment.")
-    load_mode: Annotated[LoadMode, named(LoadMode)] | None = Field(None, description="Accepted; segments are always mapped.")
+    load_mode: Annotated[LoadMode, named(LoadMode)] | None = Field(
+        None, description="HEAP: servers hold segments in memory; MMAP, the default: they map their files."
+    )
     segment_format_version: Annotated[SegmentVersion, named(SegmentVersion)] | None = Field(None, description="Accepted; there is one format.")
     column_min_max_value_generator_mode: Annotated[MinMaxMode, named(MinMaxMode)] | None = Field(
         None, description="Columns whose min and max are recorded: NONE, ALL, TIME or NON_METRIC."

@@ -32,6 +32,7 @@ _log = logging.getLogger(__name__)
 
 _DROPPED: Final = "dropped."
 _FILES_MAX: Final = 1000
+NOTHING_TO_DO: Final = "nothing to do"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ class ReloadPlan:
         parts = (("built", self.build), ("restored", self.restore), ("dropped", self.drop))
         shown = [f"{verb} {', '.join(f'{c}.{name}' for c, names in changes.items() for name in names)}" for verb, changes in parts if changes]
         shown += [f"built star-tree({', '.join(tree.dimensions)})" for tree in self.trees]
-        return "; ".join(shown) or "nothing to do"
+        return "; ".join(shown) or NOTHING_TO_DO
 
 
 def plan_reload(segment: ImmutableSegment, schema: Schema, indexing: Mapping[str, ColumnIndexing], *, drop: bool = True) -> ReloadPlan:

@@ -1,5 +1,5 @@
 """Keeps the indexes of segments as their table's config asks: on every load what is missing is built, on reload what is not
-wanted any more is dropped as well.
+wanted any more is dropped as well. Also where its bytes are: mapped, or in memory (loadMode HEAP).
 
 A segment whose indexes cannot be built is served without them: every query is right without an index, only slower.
 """
@@ -10,13 +10,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from pinotpy.cluster.property_store import PropertyStore
+from pinotpy.config.indexing import LoadMode
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.errors import InvalidConfigError, PinotError
 from pinotpy.names import raw_table_name
+from pinotpy.segment.directory import SegmentDirectory
 from pinotpy.segment.immutable import ImmutableSegment, open_segment
 from pinotpy.segment.indexing import ColumnIndexing, resolve_indexing
-from pinotpy.segment.reload import ReloadPlan, needs_rebuild, plan_reload, reload_segment
+from pinotpy.segment.reload import NOTHING_TO_DO, ReloadPlan, needs_rebuild, plan_reload, reload_segment
+from pinotpy.segment.resident_directory import ResidentDirectory, placed
 from pinotpy.segment.star_tree.write import missing_trees
 from pinotpy.server.disk import disk_faults
 
@@ -40,12 +43,14 @@ class IndexUpkeep:
         indexing = resolve_indexing(schema, config)
         plan = _plan(schema, config, indexing, segment, drop=drop)
         beyond = needs_rebuild(segment, schema, indexing)
+        directory = _place(config, segment)
         words = f"{plan.words()}; {beyond}" if beyond else plan.words()
-        if plan.is_empty:
+        if plan.is_empty and directory is segment.directory:
             return segment, words
         with disk_faults(f"the indexes of segment '{segment.name}' are not written"):
-            reload_segment(segment, plan, indexing)
-            reopened = open_segment(segment.directory, verify=False)
+            if not plan.is_empty:
+                reload_segment(segment, plan, indexing)
+            reopened = open_segment(directory, verify=False)
         segment.close()
         return reopened, words
 
@@ -55,8 +60,12 @@ class IndexUpkeep:
         if schema is None or config is None:
             return {}
         indexing = resolve_indexing(schema, config)
-        plans = ((segment.name, _plan(schema, config, indexing, segment, drop=True)) for segment in segments)
-        return {name: plan.words() for name, plan in plans if not plan.is_empty}
+        needed = {}
+        for segment in segments:
+            plan, directory = _plan(schema, config, indexing, segment, drop=True), _place(config, segment)
+            if not plan.is_empty or directory is not segment.directory:
+                needed[segment.name] = with_move(plan.words() if not plan.is_empty else "", segment.directory, directory)
+        return needed
 
     def beyond(self, table: str, segments: Iterable[ImmutableSegment]) -> dict[str, str]:
         """What the config asks for and no reload brings, by the names of those segments that would have to be built anew. Raises PinotError."""
@@ -76,6 +85,20 @@ class IndexUpkeep:
             return Schema.from_json(schema.value), TableConfig.from_json(config.value)
         except InvalidConfigError as error:
             raise PinotError(f"the documents of table '{table}' are not valid, so its indexes stay as they are: {error.message}", table=table) from error
+
+
+def _place(config: TableConfig, segment: ImmutableSegment) -> SegmentDirectory:
+    """The segment's directory as the config wants it: its own object where nothing changes."""
+    return placed(segment.directory, resident=config.indexing.load_mode is LoadMode.HEAP)
+
+
+def with_move(words: str, before: SegmentDirectory, after: SegmentDirectory) -> str:
+    """What was done, or would be, with the place of the segment's bytes if that is another one."""
+    is_resident = isinstance(after, ResidentDirectory)
+    if isinstance(before, ResidentDirectory) is is_resident:
+        return words
+    place = "read into memory" if is_resident else "mapped"
+    return f"{words}; {place}" if words and words != NOTHING_TO_DO else place
 
 
 def _plan(schema: Schema, config: TableConfig, indexing: Mapping[str, ColumnIndexing], segment: ImmutableSegment, *, drop: bool) -> ReloadPlan:

@@ -16,7 +16,7 @@ from pinotpy.cluster.views import Message
 from pinotpy.errors import DataError, DiskError, NotFoundError, PinotError, RemoteError, SegmentCorruptError
 from pinotpy.segment.immutable import ImmutableSegment, scrub
 from pinotpy.server.failed_downloads import FailedDownloads
-from pinotpy.server.index_upkeep import IndexUpkeep
+from pinotpy.server.index_upkeep import IndexUpkeep, with_move
 from pinotpy.server.metrics import ServerMetrics
 from pinotpy.server.reload_jobs import ReloadJobs
 from pinotpy.server.tables.locks import SegmentLocks
@@ -145,8 +145,9 @@ class SegmentTransitions:
         except Exception:
             opened.close()
             raise
+        served = self._registry.segment(table, name)
         self._registry.put(table, segment)
-        return words
+        return words if served is None else with_move(words, served.directory, segment.directory)
 
     def replace_damaged(self, table: str, segment: ImmutableSegment) -> bool:
         """Take a segment whose files are damaged out of service, and fetch it anew; false if it is sound, or not the one that is served.

@@ -16,6 +16,7 @@ from pinotpy.errors import DataError, PinotError
 from pinotpy.segment import layout
 from pinotpy.segment import reload as reload_room
 from pinotpy.segment.column_indexes import form_among
+from pinotpy.segment.resident_directory import ResidentDirectory
 from pinotpy.server.reload_jobs import JOBS_KEPT_MAX, ReloadJobs
 from pinotpy.server.tables.locks import SegmentLocks
 
@@ -49,6 +50,38 @@ def test_a_reload_says_what_only_a_new_build_brings(tmp_path: Path) -> None:
     changes = scene.status("job1")["changes"]["s0"]
     assert changes.startswith("built n.range; 'city' is stored raw") and changes.endswith("build the segment anew and upload it")
     assert scene.upkeep.needed(TABLE, scene.registry.segments(TABLE).values()) == {}, "a further reload would change nothing"
+
+
+def test_segments_are_in_memory_where_the_config_says_heap(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, 2)
+
+    def is_mapped(name: str) -> bool:
+        return str(tmp_path / "index" / TABLE / name) in Path("/proc/self/maps").read_text()
+
+    def is_resident(name: str) -> bool:
+        return isinstance(scene.registry.segments(TABLE)[name].directory, ResidentDirectory) and not is_mapped(name)
+
+    assert is_mapped("s0") and is_mapped("s1")
+    scene.properties.index = {"loadMode": "HEAP"}
+    for name in ("s0", "s1"):
+        scene.transitions.on_transition(TABLE, name, "ONLINE", "OFFLINE")
+        scene.transitions.on_transition(TABLE, name, "OFFLINE", "ONLINE")
+    assert is_resident("s0") and is_resident("s1")
+    assert scene.upkeep.needed(TABLE, scene.registry.segments(TABLE).values()) == {}
+    assert count(SCHEMA, list(scene.registry.segments(TABLE).values()), "city = 'rome' AND n < 6") == 8
+    scene.properties.index = {"loadMode": "HEAP", "invertedIndexColumns": ["city"]}
+    scene.reload("job1")
+    assert is_resident("s0") and form_among(scene.kinds("s0", "city"), "inverted")
+    assert count(SCHEMA, list(scene.registry.segments(TABLE).values()), "city = 'rome' AND n < 6") == 8
+    scene.properties.index = {"loadMode": "MMAP", "invertedIndexColumns": ["city"]}
+    assert scene.upkeep.needed(TABLE, scene.registry.segments(TABLE).values()) == dict.fromkeys(["s0", "s1"], "mapped")
+    scene.reload("job2", "s0")
+    assert scene.status("job2")["changes"] == {"s0": "mapped"}
+    assert is_mapped("s0") and is_resident("s1")
+    scene.properties.index = {"loadMode": "HEAP"}
+    scene.reload("job3")
+    assert is_resident("s0") and scene.status("job3")["changes"]["s0"] == "dropped city.inverted; read into memory"
+    assert count(SCHEMA, list(scene.registry.segments(TABLE).values()), "city = 'rome' AND n < 6") == 8
 
 
 def test_a_load_builds_what_is_missing(tmp_path: Path) -> None:
