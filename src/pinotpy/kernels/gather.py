@@ -36,37 +36,6 @@ def _dict_id(meta: Any, doc: int) -> Any:
     return np.int64(view_u32(address, count)[doc])
 
 
-@njit(cache=True, nogil=True)
-def words_at(metas: Any, segments: Any, docs: Any, out: Any, doubles: Any) -> None:
-    """Dict id where the segment has a dictionary, else the value: integers as they are, floats as the bits of the f64.
-
-    Args:
-        metas: int64[num_segments, META_WORDS]; segments, docs: int64[n]
-        out: int64[n], written; doubles: the same memory as float64.
-    """
-    for i in range(len(docs)):
-        meta, doc = metas[segments[i]], docs[i]
-        address, count, stored = meta[M_DATA], meta[M_NUM_DOCS], meta[M_STORED]
-        if meta[M_CARDINALITY] >= 0:
-            out[i] = _dict_id(meta, doc)
-        elif stored == T_INT:
-            out[i] = view_i32(address, count)[doc]
-        elif stored == T_LONG:
-            out[i] = view_i64(address, count)[doc]
-        elif stored == T_FLOAT:
-            doubles[i] = view_f32(address, count)[doc]
-        elif stored == T_DOUBLE:
-            doubles[i] = view_f64(address, count)[doc]
-
-
-@njit(cache=True, nogil=True)
-def nulls_at(metas: Any, segments: Any, docs: Any, out: Any) -> None:
-    """out[i] (bool) = the row is null."""
-    for i in range(len(docs)):
-        meta, doc = metas[segments[i]], docs[i]
-        out[i] = meta[M_NULLS] != 0 and (view_u8(meta[M_NULLS], (meta[M_NUM_DOCS] + 7) >> 3)[doc >> 3] >> (doc & 7)) & 1 != 0
-
-
 @inner
 def _value(stored: int, address: int, count: int, at: int, i: int, out: Any, doubles: Any) -> None:
     if stored == T_INT:
@@ -77,6 +46,30 @@ def _value(stored: int, address: int, count: int, at: int, i: int, out: Any, dou
         doubles[i] = view_f32(address, count)[at]
     elif stored == T_DOUBLE:
         doubles[i] = view_f64(address, count)[at]
+
+
+@njit(cache=True, nogil=True)
+def words_at(metas: Any, segments: Any, docs: Any, out: Any, doubles: Any) -> None:
+    """Dict id where the segment has a dictionary, else the value: integers as they are, floats as the bits of the f64.
+
+    Args:
+        metas: int64[num_segments, META_WORDS]; segments, docs: int64[n]
+        out: int64[n], written; doubles: the same memory as float64.
+    """
+    for i in range(len(docs)):
+        meta, doc = metas[segments[i]], docs[i]
+        if meta[M_CARDINALITY] >= 0:
+            out[i] = _dict_id(meta, doc)
+        else:
+            _value(meta[M_STORED], meta[M_DATA], meta[M_NUM_DOCS], doc, i, out, doubles)
+
+
+@njit(cache=True, nogil=True)
+def nulls_at(metas: Any, segments: Any, docs: Any, out: Any) -> None:
+    """out[i] (bool) = the row is null."""
+    for i in range(len(docs)):
+        meta, doc = metas[segments[i]], docs[i]
+        out[i] = meta[M_NULLS] != 0 and (view_u8(meta[M_NULLS], (meta[M_NUM_DOCS] + 7) >> 3)[doc >> 3] >> (doc & 7)) & 1 != 0
 
 
 @njit(cache=True, nogil=True)

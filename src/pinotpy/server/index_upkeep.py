@@ -64,7 +64,7 @@ class IndexUpkeep:
         for segment in segments:
             plan, directory = _plan(schema, config, indexing, segment, drop=True), _place(config, segment)
             if not plan.is_empty or directory is not segment.directory:
-                needed[segment.name] = with_move(plan.words() if not plan.is_empty else "", segment.directory, directory)
+                needed[segment.name] = with_move(plan.words(), segment.directory, directory)
         return needed
 
     def beyond(self, table: str, segments: Iterable[ImmutableSegment]) -> dict[str, str]:
@@ -98,7 +98,7 @@ def with_move(words: str, before: SegmentDirectory, after: SegmentDirectory) -> 
     if isinstance(before, ResidentDirectory) is is_resident:
         return words
     place = "read into memory" if is_resident else "mapped"
-    return f"{words}; {place}" if words and words != NOTHING_TO_DO else place
+    return place if words == NOTHING_TO_DO else f"{words}; {place}"
 
 
 def _plan(schema: Schema, config: TableConfig, indexing: Mapping[str, ColumnIndexing], segment: ImmutableSegment, *, drop: bool) -> ReloadPlan:
