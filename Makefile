@@ -57,7 +57,8 @@ bench: install ## speed beside DuckDB, chdb and polars, 10 M rows: make bench AR
 
 bench-quoted: install ## every number of docs/performance.md, measured anew on a quiet machine; an hour or two
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'
-	$(BIN)/python -m bench.run --suite ssb,own,study,selective,disk --rows 10000000 --out bench/results/quoted-10m.json
+	$(BIN)/python -m bench.run --suite ssb,own,study,selective,disk --load-mode HEAP --rows 10000000 --out bench/results/quoted-10m.json
+	$(BIN)/python -m bench.run --suite ssb,own --rows 10000000 --out bench/results/quoted-10m-mmap.json
 	$(BIN)/python -m bench.run --suite ssb,own,startree --rows 50000000 --apart --out bench/results/quoted-50m.json
 	$(BIN)/python -m bench.run --suite selective --load-mode HEAP --rows 50000000 --apart --out bench/results/quoted-50m-heap.json
 	$(BIN)/python -m bench.run --suite selective --warmed --load-mode HEAP --rows 50000000 --apart --out bench/results/quoted-50m-warmed.json

@@ -20,6 +20,7 @@ PAGE: Final = ROOT / "docs/performance.md"
 CHART: Final = ROOT / "docs/performance.svg"
 RESULTS: Final = ROOT / "bench/results"
 _FLOOR: Final = 0.7
+_LOADED: Final = {"HEAP": "our segments in memory (`loadMode` HEAP)", "MMAP": "our segments mapped files (`loadMode` MMAP)"}
 Results = dict[str, dict[str, Any]]
 
 
@@ -40,23 +41,24 @@ def page(text: str, results: Results) -> str:
 
 def _summary(results: Results) -> str:
     rows = []
-    for name, result in results.items():
+    for result in results.values():
         mean = result.get("geometric_mean")
         if mean:
             wanted = {"duckdb": 3.0, "chdb": 3.0, "polars": 1.5}
             found = ", ".join(f"{peer} {value:.2f}×" for peer, value in mean.items())
             parts = [part for part in THE_SUITE if part in result["suites"]]
             suite = "suite" if len(parts) == len(THE_SUITE) else f"of the suite {', '.join(parts)} alone"
-            rows.append([f"{suite}, {name} rows: geometric mean of peer's time over ours", _bars(wanted, "{peer} ≥ {bar}×"), found])
+            suite += f", {result['rows'] / 1e6:g} M rows, {_LOADED[result.get('load_mode', 'MMAP')]}"
+            rows.append([f"{suite}: geometric mean of peer's time over ours", _bars(wanted, "{peer} ≥ {bar}×"), found])
             slow = [line for line in _queries(result) if line.get("is_over_5_ms") and line["ratio"][line["best_peer"]] < _FLOOR]
-            rows.append([f"{suite}, {name} rows: queries over 5 ms slower than 0.7× the best peer", "0", f"{len(slow)} of {len(_queries(result))}"])
+            rows.append([f"{suite}: queries over 5 ms slower than 0.7× the best peer", "0", f"{len(slow)} of {len(_queries(result))}"])
     suites = {name: suite for result in results.values() for name, suite in result["suites"].items()}
     if "study" in suites and "geometric_mean_pinot_elsewhere" in suites["study"]:
         rows.append(["study: Apache Pinot's time on another machine over ours", "≥ 10×", f"{suites['study']['geometric_mean_pinot_elsewhere']:.1f}×"])
     if "selective" in suites:
         each = ", ".join(f"{line['name']} {line['ratio']['duckdb']:.1f}×" for line in suites["selective"]["queries"])
         found = f"{suites['selective']['geometric_mean']['duckdb']:.1f}× in the mean: {each}"
-        rows.append(["selective queries with an index, our segments in memory (`loadMode` HEAP), against DuckDB", "≥ 10×", found])
+        rows.append([f"selective queries with an index, {_LOADED['HEAP']}, against DuckDB", "≥ 10×", found])
     if "selective_warmed" in suites:
         warmed = suites["selective_warmed"]
         each = ", ".join(f"{line['name']} {line['ratio']['duckdb']:.1f}×" for line in warmed["queries"])
@@ -227,6 +229,12 @@ def _pipeline(results: Results) -> str:
                 number = found.get("rows", spark["rows"])
                 rows.append([name, f"{number / 1e6:g} M", f"{found['job_s']:.1f}", f"{found['rows_per_second'] / 1e6:.2f} M", str(found["segments"]), *peaks])
             parts.append(_table(["job", "rows", "seconds", "rows/s", "segments", "driver MiB", "its JVM MiB", "a Python worker MiB"], rows) + "\n")
+            if "rounds" in spark:
+                ratios = ", ".join(f"{one['alone']['job_s'] / one['local[2]']['job_s']:.2f}" for one in spark["rounds"])
+                parts.append(
+                    f"`alone` and `local[2]` took turns {len(spark['rounds'])} times, these are the medians; local[2] over alone, turn by turn: {ratios}. "
+                    f"Java was warmed up before (`pinotpy spark warmup`: {spark['warmup_s']:.0f} s, {spark['warmup_bytes'] / 1e6:.0f} MB).\n"
+                )
         if push:
             parts.append(
                 f"{push['segments']} archives of {push['bytes_of_one'] / 1e6:.1f} MB; copied and synced the disk takes {push['disk_mb_per_s']:.0f} MB/s.\n"

@@ -33,7 +33,7 @@ HOUSE: dict[str, set[str]] = {
     "controller": {"service", "rpc", "cluster", "config", "fs", "segment", "ingest", "client"},
     "broker": {"service", "rpc", "cluster", "config", "query", "pql", "functions"},
     "server": {"service", "rpc", "cluster", "config", "query", "segment", "fs", "ingest", "stream", "kernels"},
-    "spark_jobs": {"ingest", "segment", "client", "fs", "config"},
+    "spark_jobs": {"ingest", "segment", "client", "fs", "config", "kernels"},  # kernels: where what is compiled is kept
     "cli": {
         "spark_jobs",
         "controller",

@@ -97,7 +97,8 @@ def _cpu() -> str:
     return "\n".join(wanted[:2])
 
 
-def _candidates() -> list[Path]:
+def cache_folders() -> list[Path]:
+    """Where compiled code may be kept, the first that can be written; what is in any of them is used."""
     named = os.environ.get("PINOTPY_KERNEL_CACHE")
     if named:
         return [Path(named)]
@@ -113,7 +114,7 @@ def prepare() -> Path:
     """Point numba at the cache folder for this machine; return it. Must run before numba is imported."""
     os.environ["NUMBA_CACHE_LOCATOR_CLASSES"] = _LOCATORS
     name = environment_hash()
-    folders = [base / name for base in _candidates()]
+    folders = [base / name for base in cache_folders()]
     for place, folder in enumerate(folders, 1):
         try:
             folder.mkdir(parents=True, exist_ok=True)

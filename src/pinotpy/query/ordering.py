@@ -35,22 +35,38 @@ def order_indices(keys: Sequence[SortKey], num_rows: int, limit: int | None = No
     """Row numbers in order, the first `limit` of them; rows that are equal in all keys keep their order."""
     if not keys:
         return np.arange(num_rows if limit is None else min(limit, num_rows))
-    codes = [_codes(keys[0])]
-    rows: NDArray[np.int64] | None = None
-    if limit is not None and limit < num_rows and num_rows >= PARTITION_ROWS_MIN:
-        # Only rows that are not worse than the limit-th by the first key can be among the first.
-        if limit == 0:
-            return np.empty(0, np.int64)
-        worst = np.partition(codes[0], limit - 1)[limit - 1]
-        rows = np.flatnonzero(codes[0] <= worst)
-        codes[0] = codes[0][rows]
-    for key in keys[1:]:
-        values = key.values if rows is None else key.values.take(pa.array(rows))
-        codes.append(_codes(SortKey(values, key.ascending, key.nulls_last)))
-    order = np.lexsort(codes[::-1])
+    if limit == 0:
+        return np.empty(0, np.int64)
+    rows = None if limit is None else _possible(keys, num_rows, limit)
+    if rows is not None:
+        taken = pa.array(rows)
+        keys = [SortKey(key.values.take(taken), key.ascending, key.nulls_last) for key in keys]
+    order = np.lexsort([_codes(key) for key in keys][::-1])
     if rows is not None:
         order = rows[order]
     return order if limit is None else order[:limit]
+
+
+def _possible(keys: Sequence[SortKey], num_rows: int, limit: int) -> NDArray[np.int64] | None:
+    """Rows, ascending, among which the first `limit` in order are; None: all. A later key is looked at only in rows that are equal to
+    the limit-th in all keys before: a hundred thousand groups may have one row each."""
+    surely: list[NDArray[np.int64]] = []
+    equal: NDArray[np.int64] | None = None
+    left, wanted = num_rows, limit
+    for key in keys:
+        if left < PARTITION_ROWS_MIN or left <= wanted:
+            break
+        codes = _codes(key if equal is None else SortKey(key.values.take(pa.array(equal)), key.ascending, key.nulls_last))
+        last = np.partition(codes, wanted - 1)[wanted - 1]
+        before, at = np.flatnonzero(codes < last), np.flatnonzero(codes == last)
+        surely.append(before if equal is None else equal[before])
+        equal = at if equal is None else equal[at]
+        left, wanted = len(equal), wanted - len(before)
+    if equal is None:
+        return None
+    rows = np.concatenate([*surely, equal])
+    rows.sort()
+    return rows
 
 
 def _codes(key: SortKey) -> NDArray[Any]:

@@ -385,7 +385,8 @@ class _Converter:
         if bound.inclusive:
             return number
         if self.data_type is DataType.FLOAT:
-            return float(np.nextafter(np.float32(number), np.float32(away)))
+            with np.errstate(over="ignore"):  # beyond the largest comes infinity
+                return float(np.nextafter(np.float32(number), np.float32(away)))
         return math.nextafter(number, away)
 
     def _bytes(self, value: LiteralValue) -> bytes:

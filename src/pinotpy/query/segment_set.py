@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, overload
+from typing import TYPE_CHECKING, Any, Final, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,9 @@ from pinotpy.data_types import StoredType
 from pinotpy.kernels import abi
 from pinotpy.segment.data_source import Column, Segment
 from pinotpy.segment.metadata import PartitionMetadata
+
+if TYPE_CHECKING:
+    from pinotpy.query.star_tree.choose import TreeShape
 
 Words = NDArray[np.int64]
 
@@ -58,8 +61,10 @@ class SegmentSet(Sequence[Segment]):
         self._has: dict[str, bool] = {}
         self._partitionings: dict[str, Partitionings | None] = {}
         self._ranges: dict[str, ColumnRanges] = {}
-        self._occupied: SegmentSet | None = None
+        self._occupied: SegmentSet | bool = False  # True: the set itself
         self._parts: dict[bytes, SegmentSet] = {}
+        # Star-trees of the segments (star_tree/choose.py).
+        self.trees: tuple[TreeShape, ...] | None = None
         # Shapes of queries over this set (prepared.py).
         self.prepared: dict[Any, Any] = {}
         self.asked: frozenset[int] = frozenset()
@@ -103,9 +108,9 @@ class SegmentSet(Sequence[Segment]):
     @property
     def occupied(self) -> SegmentSet:
         """The segments that have docs."""
-        if self._occupied is None:
-            self._occupied = self if not len(self.docs) or int(self.docs.min()) > 0 else self.take(np.flatnonzero(self.docs > 0))
-        return self._occupied
+        if self._occupied is False:
+            self._occupied = not len(self.docs) or int(self.docs.min()) > 0 or self.take(np.flatnonzero(self.docs > 0))
+        return self._occupied if isinstance(self._occupied, SegmentSet) else self
 
     def has_column(self, name: str) -> bool:
         """Every segment has the column."""
@@ -157,8 +162,8 @@ class SegmentSet(Sequence[Segment]):
         part.segments = tuple([self.segments[row] for row in rows.tolist()])
         part.docs = self.docs[rows]
         part.total_docs = int(part.docs.sum())
-        part._whole, part._columns, part._has, part._partitionings, part._occupied = (self, rows), {}, {}, {}, None
-        part._ranges, part._parts, part.prepared, part.asked, part.texts, part.numberings = {}, {}, {}, frozenset(), {}, {}
+        part._whole, part._columns, part._has, part._partitionings, part._occupied = (self, rows), {}, {}, {}, False
+        part._ranges, part._parts, part.trees, part.prepared, part.asked, part.texts, part.numberings = {}, {}, None, {}, frozenset(), {}, {}
         return part
 
     def part(self, rows: NDArray[np.int64]) -> SegmentSet:
@@ -172,6 +177,16 @@ class SegmentSet(Sequence[Segment]):
                 kept = list(self._parts.items())[-(PARTS_KEPT_MAX - 1) :]
                 self._parts = {**dict(kept), key: found}
         return found
+
+    def let_go(self) -> None:
+        """Nobody reads the set any more: forget its parts, trees and prepared queries, which refer back to it. Files of segments that were
+        replaced would be held until all garbage is collected, which daemons seldom do. What the next set takes over stays."""
+        kept = [*self._parts.values(), *(shape.trees for shape in self.trees or ())]
+        if isinstance(self._occupied, SegmentSet):
+            kept.append(self._occupied)
+        self._parts, self._occupied, self.trees, self.prepared = {}, False, None, {}
+        for one in kept:
+            one.let_go()
 
     def _bound(self) -> None:
         kept = list(self._columns.items())

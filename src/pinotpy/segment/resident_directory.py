@@ -7,13 +7,14 @@ pages. Everything but `map` is the directory's own.
 
 from __future__ import annotations
 
+import contextlib
+import mmap
 from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pinotpy.segment.directory import Fingerprint, SegmentDirectory, SegmentDraft, frozen
-from pinotpy.segment.memory_directory import empty_file
 
 
 class ResidentDirectory:
@@ -26,7 +27,7 @@ class ResidentDirectory:
     def map(self, name: str) -> NDArray[np.uint8]:
         """A copy of the file's bytes, read-only."""
         mapped = self.directory.map(name)
-        data = empty_file(len(mapped))
+        data = _pages(len(mapped))
         data[:] = mapped
         return frozen(data)
 
@@ -60,3 +61,12 @@ def placed(directory: SegmentDirectory, *, resident: bool) -> SegmentDirectory:
     if isinstance(directory, ResidentDirectory):
         return directory if resident else directory.directory
     return ResidentDirectory(directory) if resident else directory
+
+
+def _pages(size_bytes: int) -> NDArray[np.uint8]:
+    """Room for a file on pages of its own: when it is let go of they go back to the system, which the C library does not promise."""
+    pages = mmap.mmap(-1, max(size_bytes, 1), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if hasattr(mmap, "MADV_HUGEPAGE"):  # Linux
+        with contextlib.suppress(OSError):  # a kernel without huge pages
+            pages.madvise(mmap.MADV_HUGEPAGE)
+    return np.frombuffer(pages, np.uint8, size_bytes)

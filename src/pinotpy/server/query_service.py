@@ -40,7 +40,7 @@ from pinotpy.rpc.wire import (
 from pinotpy.segment.global_ids.cache import GlobalDictionaries
 from pinotpy.server.idle_memory import IdleMemory
 from pinotpy.server.metrics import ServerMetrics
-from pinotpy.server.query_templates import QueryTemplate, QueryTemplates
+from pinotpy.server.query_templates import LONG_CPU_NS, QueryTemplate, QueryTemplates
 from pinotpy.server.scheduler import QueryScheduler
 from pinotpy.server.tables.registry import SegmentRegistry
 
@@ -118,7 +118,8 @@ class QueryService:
             if template is None:
                 return UNKNOWN_TEMPLATE
             request = template.request_of(bound)
-            partial = self.answer(request, deadline_s, template.context_of(bound), is_quick=self._runs_quickly(template))
+            is_quick = template.is_counted or (template.expectation.last_was_quick and self._has_few_docs(template))
+            partial = self.answer(request, deadline_s, template.context_of(bound), is_quick=is_quick)
             template.expectation.took(partial.statistics.cpu_ns)
         else:
             request = decode_request(content)
@@ -127,27 +128,29 @@ class QueryService:
 
     def handle_quickly(self, content: bytes, deadline_s: float, peer: str) -> bytes | None:
         """As `handle`, on the thread that reads requests: a query of a template that is known, over few docs, with nothing in it but
-        kernels (server/query_templates.py). None: it is another kind of query, of which nothing was done. Of a large table a query is
-        tried whose template's last one took little; it is given up here when its plan has more docs."""
+        kernels (server/query_templates.py), whose template's last one took little: docs do not tell how many groups there are, nor how
+        long texts. None: it is another kind of query, of which nothing was done. Of a large table it is given up here when its plan has
+        more docs."""
         if content[KIND_OFFSET : KIND_OFFSET + 1] != _BOUND:
             return None
         template = self._templates.peek(bound_digest(content))
         if template is None:
             return None
-        is_certain = self._runs_quickly(template)
-        if not is_certain and not (template.is_plain and template.expectation.is_quick()):
+        if not template.is_plain or not (template.is_counted or template.expectation.is_quick()):
             return None
         bound = decode_bound(content)
         if self._templates.find(bound) is None:  # keeps it among those used last
             return None
         request = template.request_of(bound)
-        docs_max = None if is_certain else QUICK_SORTED_DOCS_MAX if template.is_sorted else QUICK_DOCS_MAX
+        docs_max = None if template.is_counted or self._has_few_docs(template) else QUICK_SORTED_DOCS_MAX if template.is_sorted else QUICK_DOCS_MAX
         try:
             partial = self.answer(request, deadline_s, template.context_of(bound), is_quick=True, docs_max=docs_max)
         except TooManyDocsError:
             template.expectation.failed()
             return None
         template.expectation.took(partial.statistics.cpu_ns)
+        if partial.statistics.cpu_ns >= LONG_CPU_NS:
+            template.expectation.failed()
         return self._encoded(request, partial)
 
     def _encoded(self, request: ServerRequest, partial: PartialResult) -> bytes:
@@ -160,12 +163,10 @@ class QueryService:
             )
         return answer
 
-    def _runs_quickly(self, template: QueryTemplate) -> bool:
-        request = template.request
-        if template.is_counted:
-            return True
+    def _has_few_docs(self, template: QueryTemplate) -> bool:
         if not template.is_plain or template.is_sorted or not template.has_few_segments:
             return False
+        request = template.request
         return self._registry.num_docs(request.table_name_with_type, request.segment_names) <= QUICK_DOCS_MAX
 
     def answer(

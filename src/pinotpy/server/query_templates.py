@@ -16,9 +16,10 @@ from pinotpy.rpc.wire import BoundRequest, RequestKind, ServerRequest, decode_re
 TEMPLATES_MAX = 2048
 TEMPLATES_MAX_BYTES = 64 << 20
 FEW_SEGMENTS_MAX = 64
-# Of a large table a query is expected to be quick whose template's last one took less; where that proved wrong, as many queries go by
-# before another one is expected to be.
+# A query is expected to be quick whose template's last one took less; where that proved wrong, since it has too many docs or took as
+# long as the second, as many queries go by before another one is expected to be.
 QUICK_CPU_NS = 2_000_000
+LONG_CPU_NS = 10_000_000
 DISAPPOINTED_QUERIES = 32
 
 
@@ -35,6 +36,10 @@ class Expectation:
         if self._disappointed:
             self._disappointed -= 1
             return False
+        return self.last_was_quick
+
+    @property
+    def last_was_quick(self) -> bool:
         return self._cpu_ns < QUICK_CPU_NS
 
     def took(self, cpu_ns: int) -> None:

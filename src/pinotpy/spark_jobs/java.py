@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import logging
 import os
 import shutil
 import signal
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import Final
 
 from pinotpy.errors import ClusterError, NotFoundError
+from pinotpy.spark_jobs.java_cache import find_java_cache
 
 _OPENED: Final = (
     "java.base/java.lang",
@@ -39,7 +41,7 @@ _OPENED: Final = (
     "java.base/sun.util.calendar",
     "java.security.jgss/sun.security.krb5",
 )
-_FLAGS: Final = (
+FLAGS: Final = (
     "-XX:+IgnoreUnrecognizedVMOptions",
     "--enable-native-access=ALL-UNNAMED",
     # Arrow's buffers lie in memory that Netty hands out: it must be let at it, and pool it.
@@ -47,10 +49,13 @@ _FLAGS: Final = (
     "-Dio.netty.tryReflectionSetAccessible=true",
     "-Dio.netty.allocator.type=pooled",
     "-Dio.netty.handler.ssl.defaultEndpointVerificationAlgorithm=NONE",
+    *(f"--add-opens={package}=ALL-UNNAMED" for package in _OPENED),
 )
+"""Of every JVM of ours."""
 _START_TIMEOUT_S: Final = 120.0
 _POLL_S: Final = 0.05
 _LOG_TAIL: Final = 3000
+_log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -97,30 +102,56 @@ def find_spark_home() -> Path:
     return Path(next(iter(spec.submodule_search_locations)))
 
 
-def spark_command(master: str, conf: Mapping[str, str], driver_memory: str, *, compiles_well: bool = True) -> list[str]:
+def find_spark_jars() -> Path:
+    """The folder of Spark's jars."""
+    return find_spark_home() / "jars"
+
+
+def spark_command(
+    master: str, conf: Mapping[str, str], driver_memory: str, *, compiles_well: bool = True, cache: Path | None = None, trains: Path | None = None
+) -> list[str]:
     """The command line of a driver JVM that serves this Python process; see `start_spark_java`."""
-    home = find_spark_home()
-    # Site configuration first, as in Spark's own scripts; Hadoop's says where HDFS and YARN are.
-    folders = [os.environ.get("SPARK_CONF_DIR"), str(home / "jars" / "*"), os.environ.get("HADOOP_CONF_DIR"), os.environ.get("YARN_CONF_DIR")]
-    opened = [f"--add-opens={package}=ALL-UNNAMED" for package in _OPENED]
+    jars = str(find_spark_jars() / "*")
+    # Site configuration first, as in Spark's own scripts; Hadoop's says where HDFS and YARN are. Java trains with jars alone.
+    folders = [os.environ.get("SPARK_CONF_DIR"), jars, os.environ.get("HADOOP_CONF_DIR"), os.environ.get("YARN_CONF_DIR")]
+    class_path = jars if trains is not None else os.pathsep.join(folder for folder in folders if folder)
     settings = [part for name, value in conf.items() for part in ("--conf", f"{name}={value}")]
-    class_path = os.pathsep.join(folder for folder in folders if folder)
     main = ["org.apache.spark.deploy.SparkSubmit", "--master", master, *settings, "pyspark-shell"]
     tiers = [] if compiles_well else ["-XX:TieredStopAtLevel=1"]
-    return [str(find_spark_java()), *_FLAGS, *tiers, *opened, f"-Xmx{driver_memory}", "-Xss4m", "-cp", class_path, *main]
+    caches = [f"-XX:AOTCache={cache}"] if cache is not None else [f"-XX:AOTCacheOutput={trains}"] if trains is not None else []
+    return [str(find_spark_java()), *FLAGS, *caches, *tiers, f"-Xmx{driver_memory}", "-Xss4m", "-cp", class_path, *main]
 
 
-def start_spark_java(master: str, conf: Mapping[str, str], driver_memory: str, log_file: Path, *, compiles_well: bool = True) -> SparkJava:
+def can_be_used(cache: Path) -> bool:
+    """Whether Java says so: it is started with the cache, does nothing, and would end with an error."""
+    mode = [f"-XX:AOTCache={cache}", "-XX:AOTMode=on", "-cp", str(find_spark_jars() / "*"), "-version"]
+    return subprocess.run([str(find_spark_java()), *FLAGS, *mode], capture_output=True, timeout=_START_TIMEOUT_S, check=False).returncode == 0
+
+
+def start_spark_java(
+    master: str, conf: Mapping[str, str], driver_memory: str, log_file: Path, *, compiles_well: bool = True, trains: Path | None = None
+) -> SparkJava:
     """Start the JVM and wait until it can be reached.
 
     Args:
         compiles_well: False for a JVM that only moves bytes: its start costs half the time of the CPU.
+        trains: file that the JVM writes the cache of later starts to when it is closed (`java_cache`).
 
     Raises:
         NotFoundError: no Java, or no pyspark.
         ClusterError: the JVM ended at once, or did not get ready; the message has the end of what it said.
     """
-    command = spark_command(master, conf, driver_memory, compiles_well=compiles_well)
+    cache = find_java_cache(find_spark_java(), FLAGS, find_spark_jars()) if trains is None else None
+    if cache is not None:
+        try:
+            return _started(spark_command(master, conf, driver_memory, compiles_well=compiles_well, cache=cache), log_file)
+        except ClusterError:
+            # Java goes on without a cache that it cannot use; should it ever not, the cache is what can be done without.
+            _log.warning("Spark's JVM did not start with its cache, once more without file=%s", cache)
+    return _started(spark_command(master, conf, driver_memory, compiles_well=compiles_well, trains=trains), log_file)
+
+
+def _started(command: list[str], log_file: Path) -> SparkJava:
     with tempfile.TemporaryDirectory(prefix="pinotpy-spark-start-") as folder:
         connection = Path(folder, "connection")
         environment = {**os.environ, "SPARK_HOME": str(find_spark_home()), "SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(connection)}

@@ -24,6 +24,9 @@ from pinotpy.spark_jobs.java import SparkJava, start_spark_java
 
 # Four attempts of a task, as clusters have it; `local[2]` alone would have one.
 DEFAULT_MASTER: Final = "local[*,4]"
+_END_S: Final = 20.0
+# A JVM that was trained writes its cache before it ends: 18 s of a core that has nothing else to do.
+_TRAINED_END_S: Final = 300.0
 _TERMINATED: Final = 128 + signal.SIGTERM
 _PYTHON_ERROR: Final = re.compile(r"^(?:pinotpy\.errors\.)(\w+): (.*)", re.MULTILINE | re.DOTALL)
 
@@ -39,6 +42,7 @@ class SparkSettings:
         working_dir: folder for Spark's working files; None: the system's folder for temporary files.
         timeout_s: after that many seconds the job is cancelled; None: no limit.
         log_file: what the JVM says; None: a temporary file, deleted if all goes well.
+        trains: file for the cache of later starts, written when the session ends (`java_training`).
         runs_spark_code: whether rows go through Spark's own code (tables, queries), which its JVM then compiles well.
     """
 
@@ -49,6 +53,7 @@ class SparkSettings:
     timeout_s: float | None = None
     log_file: Path | None = None
     runs_spark_code: bool = True
+    trains: Path | None = None
 
 
 @dataclass(slots=True)
@@ -117,7 +122,7 @@ def _own_session(settings: SparkSettings, name: str) -> Iterator[Any]:
     with tempfile.TemporaryDirectory(prefix="pinotpy-spark-", dir=settings.working_dir, ignore_cleanup_errors=True) as folder:
         log_file = settings.log_file or Path(tempfile.gettempdir(), f"{Path(folder).name}.log")
         conf = {**_own_conf(settings.master, name, Path(folder)), **settings.conf}
-        java = start_spark_java(settings.master, conf, settings.driver_memory, log_file, compiles_well=settings.runs_spark_code)
+        java = start_spark_java(settings.master, conf, settings.driver_memory, log_file, compiles_well=settings.runs_spark_code, trains=settings.trains)
         spark = None
         failed = True
         try:
@@ -134,7 +139,7 @@ def _own_session(settings: SparkSettings, name: str) -> Iterator[Any]:
         finally:
             # The end of its input stops Spark from within; asking it over a connection that a signal interrupted could hang.
             _forget(SparkContext, SparkSession)
-            java.close()
+            java.close(_END_S if settings.trains is None or failed else _TRAINED_END_S)
             if not failed and settings.log_file is None:
                 log_file.unlink(missing_ok=True)
 

@@ -321,6 +321,34 @@ def test_a_query_of_a_large_table_is_quick_where_its_plan_reads_little(text: str
     assert any(template.expectation.is_quick() for template in templates)
 
 
+def test_a_query_of_few_docs_that_takes_long_is_not_run_where_requests_are_read(cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few rows may be many groups, or long texts: what the template's last query took says so. One that was wrongly expected to be
+    quick is followed by many that are not."""
+    text = "SELECT COUNT(*) FROM t WHERE n >= {} GROUP BY s, n, d TOP 10"
+    services = list(cluster.services.values())
+    ran: list[bool] = []
+    for service in services:
+        answer = service.answer
+        monkeypatch.setattr(service, "answer", lambda *args, answer=answer, **fields: (ran.append(fields.get("is_quick", False)), answer(*args, **fields))[1])
+    for number in range(6):
+        ask(cluster, text.format(number))
+    templates = [template for service in services for template in service._templates._templates.values()]
+    assert templates
+    ran.clear()
+    for template in templates:
+        template.expectation.took(query_templates.QUICK_CPU_NS)
+    ask(cluster, text.format(7))
+    assert ran and not any(ran), "they took long: all wait for a place, on threads of their own"
+    monkeypatch.setattr(query_service, "LONG_CPU_NS", 0)
+    for template in templates:
+        template.expectation.took(0)
+    ran.clear()
+    ask(cluster, text.format(8))
+    assert ran and all(ran)
+    assert not any(template.expectation.is_quick() for _ in range(DISAPPOINTED_QUERIES) for template in templates)
+    assert all(template.expectation.is_quick() for template in templates)
+
+
 @pytest.mark.parametrize("condition", ["n < 5 OR s = 'x'", "n >= 0", "s <> 'x'"])
 def test_a_query_tried_in_vain_is_answered_whole(condition: str, cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     text = f"SELECT COUNT(*), MAX(d) FROM t WHERE {condition}"

@@ -19,7 +19,7 @@ from tests.support.read_back import read_back
 
 from pinotpy.data_types import DataType
 from pinotpy.errors import DecodeError
-from pinotpy.ingest.readers import csv_dialect, csv_format
+from pinotpy.ingest.readers import csv_dialect
 from pinotpy.ingest.readers.catalog import reader_for
 from pinotpy.ingest.readers.spec import FileFormat, InputFile, ReaderColumn
 
@@ -197,7 +197,6 @@ def packed_at_random(content: bytes, noise: random.Random) -> bytes:
 def test_every_row_of_a_random_file_arrives_or_is_rejected_under_its_number(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     noise = random.Random(seed)
     monkeypatch.setattr(csv_dialect, "_CHUNK_BYTES", noise.choice([1, 5, 64, 1 << 20]))
-    monkeypatch.setattr(csv_format, "BLOCK_BYTES", noise.choice([200, 1000, 1 << 20]))
     delimiter, quote = noise.choice([(",", '"'), (";", "'"), ("\t", '"'), ("|", '"')])
     config: dict[str, Any] = {"delimiter": delimiter, "quoteCharacter": quote, "multiValueDelimiterEnabled": False}
     config |= noise.choice([{}, {}, {"commentMarker": "#"}, {"skipUnParseableLines": True}])

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
+import subprocess
+import sys
+import threading
+import time
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -161,6 +166,72 @@ def test_many_blocks_keep_their_row_numbers(tmp_path: Path) -> None:
     rows, numbers, rejected = read(write(tmp_path, "a.csv", "a,b\n" + "\n".join(lines)), text("a"))
     assert [int(row["a"]) for row in rows] == numbers
     assert [row for row, _, _ in rejected] == list(range(1000, 120_001, 1000))
+
+
+class LateFile(io.BytesIO):
+    """As from a far store: what is asked for ahead comes while the rows before are worked on."""
+
+    def __init__(self, content: bytes) -> None:
+        super().__init__(content)
+        self.rows_are_worked_on = threading.Event()
+
+    def read(self, size: int | None = -1) -> bytes:
+        self.rows_are_worked_on.wait(0.05)
+        return super().read(size)
+
+
+def test_rows_that_are_left_out_ahead_are_rejected_when_more_is_asked_for() -> None:
+    """Blocks are parsed on another thread while a batch is worked on: two that counted and numbered at once would lose some."""
+    lines = [f"{i},{'x' * 100}" if i % 50 else f"{i}" for i in range(1, 60_001)]
+    late = LateFile("\n".join(["a,b", *lines, *["1,2,3"] * 60_000, "120001,2"]).encode())
+    rejected: list[int] = []
+    rows, numbers = list[int](), list[int]()
+    file = InputFile(Path("a.csv"), lambda: late, len(late.getvalue()))
+    for batch in reader_for(FileFormat.CSV)(file, text("a"), {}, lambda row, *_, **__: rejected.append(row), lambda *_: None):
+        before = len(rejected)
+        late.rows_are_worked_on.set()
+        time.sleep(0.03)
+        assert len(rejected) == before
+        late.rows_are_worked_on.clear()
+        rows += [int(value) for value in batch.batch.column("a").to_pylist()]
+        numbers += batch.row_numbers.tolist()
+    assert rows == numbers
+    assert rejected == [*range(50, 60_001, 50), *range(60_001, 120_001)]
+
+
+ABANDONED = """
+import io, sys, time
+from pathlib import Path
+
+from pinotpy.data_types import DataType
+from pinotpy.ingest.readers.catalog import reader_for
+from pinotpy.ingest.readers.spec import FileFormat, InputFile, ReaderColumn
+
+
+class SlowFile(io.BytesIO):
+    num_reads = 0
+
+    def read(self, size=-1):
+        self.num_reads += 1
+        if self.num_reads > 3:
+            time.sleep(0.3)
+        return super().read(size)
+
+
+slow = SlowFile(("a,b\\n" + f"1,{'x' * 100}\\n" * 100_000).encode())
+file = InputFile(Path("a.csv"), lambda: slow, len(slow.getvalue()))
+batches = reader_for(FileFormat.CSV)(file, [ReaderColumn("a", DataType.STRING)], {}, lambda *_, **__: None, lambda *_: None)
+next(batches)
+if sys.argv[1] == "closed":
+    batches.close()
+    assert slow.closed
+"""
+
+
+@pytest.mark.parametrize("how", ["closed", "left"])
+def test_a_process_ends_while_a_slow_file_is_read_ahead(how: str) -> None:
+    done = subprocess.run([sys.executable, "-c", ABANDONED, how], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 # --- JSON -----------------------------------------------------------------------------------------------------------------

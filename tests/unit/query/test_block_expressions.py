@@ -253,3 +253,10 @@ def test_every_function_of_blocks_is_in_this_test() -> None:
     operators = {"plus": "+", "minus": "-", "times": "*", "divide": "/", "mod": "%"}
     epoch = {name for name in functions() if "epoch" in name}  # one unit of each direction is as good as another
     assert [name for name in functions() if operators.get(name, name) not in written and name not in epoch] == []
+
+
+def test_arithmetic_is_asked_of_those_docs_only_that_a_test_of_ids_leaves(segments: list[Segment]) -> None:
+    text = "SELECT COUNT(*) FROM t WHERE rd * 2.275 + ri > 0 AND c = 3"
+    statistics = execute(compile_query(parse_sql(text), SCHEMA, QueryOptions(), null_handling=False), segments, QueryControl()).statistics
+    docs, left = 2 * ROWS, 2 * ROWS // 100
+    assert statistics.num_entries_scanned_in_filter == docs + left

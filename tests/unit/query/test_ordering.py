@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from pinotpy.query import ordering
 from pinotpy.query.ordering import PARTITION_ROWS_MIN, SortKey, order_indices
 
 POOLS: dict[str, tuple[pa.DataType, list[Any]]] = {
@@ -78,3 +79,15 @@ def test_random_rows_come_in_order(seed: int) -> None:
 
 def test_no_key_keeps_the_order() -> None:
     assert np.array_equal(order_indices([], 5, 3), [0, 1, 2])
+
+
+def test_later_keys_are_looked_at_in_few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of rows that are all equal in the first key those that the second one leaves; the first ten of all, by their last."""
+    num_rows, looked_at = 20_000, list[int]()
+    codes = ordering._codes
+    monkeypatch.setattr(ordering, "_codes", lambda key: (looked_at.append(len(key.values)), codes(key))[1])
+    names = [f"n{number % 4_000:04}" for number in range(num_rows)]
+    keys = [pa.array(np.ones(num_rows, np.int64)), pa.array(names), pa.array(np.arange(num_rows)), pa.array(np.arange(num_rows) * 0.5)]
+    found = order_indices([SortKey(key) for key in keys], num_rows, 10)
+    assert found.tolist() == [0, 4_000, 8_000, 12_000, 16_000, 1, 4_001, 8_001, 12_001, 16_001]
+    assert looked_at == [num_rows, num_rows, 10, 10, 10, 10]

@@ -1,16 +1,22 @@
 """Proves the registry of open segments: a query reads the segments that it acquired, whatever is swapped meanwhile; a
-replaced segment closes when the last query lets go; what a snapshot knows of columns is that of its own segments; and
-queries that run while segments are replaced without end see each version whole."""
+replaced segment closes when the last query lets go, and its bytes leave memory then, without a collection of garbage; what
+a snapshot knows of columns is that of its own segments; and queries that run while segments are replaced without end see
+each version whole."""
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
+import weakref
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from numpy.typing import NDArray
 
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
@@ -20,7 +26,9 @@ from pinotpy.query.context import QueryOptions
 from pinotpy.query.control import QueryControl
 from pinotpy.query.execute import execute
 from pinotpy.segment.builder import build_segment
-from pinotpy.segment.immutable import ImmutableSegment, load_segment
+from pinotpy.segment.file_directory import FileDirectory
+from pinotpy.segment.immutable import ImmutableSegment, load_segment, open_segment
+from pinotpy.segment.resident_directory import ResidentDirectory
 from pinotpy.server.tables.registry import SegmentRegistry
 
 TABLE = "t_OFFLINE"
@@ -104,6 +112,66 @@ def test_an_idle_registry_holds_no_segment_that_was_taken_out(versions: Versions
     assert not other.acquire() or other.release() is None  # still open
     registry.close()
     assert other.close()
+
+
+class WatchedDirectory(ResidentDirectory):
+    """Says whether anything still refers to bytes that it has read."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(FileDirectory(folder))
+        self._read: list[weakref.ref[Any]] = []
+
+    def map(self, name: str) -> NDArray[np.uint8]:
+        data = super().map(name)
+        assert data.base is not None
+        self._read.append(weakref.ref(data.base))
+        return data
+
+    @property
+    def is_in_memory(self) -> bool:
+        return any(reference() is not None for reference in self._read)
+
+
+@pytest.fixture
+def no_collection() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+TREES = [{"dimensionsSplitOrder": ["g", "v"], "functionColumnPairs": ["COUNT__*", "SUM__v"], "maxLeafRecords": 1}]
+TREE_QUERIES = [
+    compile_query(parse_sql(text), SCHEMA, QueryOptions(), null_handling=False)
+    for text in (
+        "SELECT g, SUM(v) FROM t WHERE v >= 0 GROUP BY g LIMIT 100",
+        "SELECT SUM(v) FROM t WHERE g = 3 AND v > 0",  # few segments of many
+        "SELECT g, v FROM t WHERE g = 3 ORDER BY v LIMIT 3",
+    )
+]
+
+
+@pytest.mark.parametrize("trees", [[], TREES], ids=["rows", "trees"])
+@pytest.mark.parametrize("asked", [40, 34], ids=["all", "a part"])
+def test_bytes_of_segments_that_were_replaced_are_let_go_of_at_once(tmp_path: Path, no_collection: None, trees: list[dict[str, Any]], asked: int) -> None:
+    config = TableConfig.from_json({**CONFIG.to_json_dict(), "tableIndexConfig": {"starTreeIndexConfigs": trees}})
+    registry, names = SegmentRegistry(), [f"t_{number}" for number in range(40)]
+    for number, name in enumerate(names):
+        docs = number % 20
+        batch = pa.record_batch({"g": pa.array(np.full(docs, number, np.int32)), "v": pa.array(np.arange(docs))})
+        build_segment(SCHEMA, config, [batch], tmp_path, name)
+    versions: list[list[WatchedDirectory]] = []
+    for _ in range(3):
+        versions.append([WatchedDirectory(tmp_path / name) for name in names])
+        for directory in versions[-1]:
+            registry.put(TABLE, open_segment(directory, verify=False))
+        for query in TREE_QUERIES:
+            with registry.acquire(TABLE, names[:asked]) as acquired:
+                found = execute(query, acquired.segments, QueryControl())
+            assert found.statistics.num_docs_scanned > 0 and not found.exceptions
+        assert not any(one.is_in_memory for version in versions[:-1] for one in version)
+    registry.close()
+    assert not any(one.is_in_memory for version in versions for one in version)
 
 
 def answer(registry: SegmentRegistry, names: tuple[str, ...]) -> dict[int, int]:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from typing import Any, BinaryIO, Final, cast
 
@@ -25,7 +27,6 @@ from pinotpy.ingest.readers.csv_config import CsvReaderConfig, read_config
 from pinotpy.ingest.readers.csv_dialect import RecordTooLongError, RewrittenCsv, WithoutByteOrderMark
 from pinotpy.ingest.readers.spec import BufferedStream, InputBatch, InputFile, Progress, ReaderColumn, Reject, buffered_reader, column_names
 
-BLOCK_BYTES: Final = 1 << 20
 HEADER_BYTES_MAX: Final = 1 << 20
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _OTHER_ENCODINGS: Final = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
@@ -56,10 +57,12 @@ def read(file: InputFile, columns: Sequence[ReaderColumn], config: Mapping[str, 
                 row=0,
             )
         numbering = _Numbering(file, rewritten, int(has_header), reject, allowed=settings.skip_un_parseable_lines)
-        reader = _open(file, _Blocks(stream, rewritten), settings, (delimiter, quote), names, wanted, numbering)
-        while (batch := _next_batch(file, reader, numbering)) is not None:
-            yield _converted(batch, wanted, settings, numbering.of_batch(batch.num_rows), reject)
-            progress(file.position_bytes, file.size_bytes)
+        parser = _Parser(settings, (delimiter, quote), names, wanted)
+        # Closed before the file is, which its thread may be reading.
+        with closing(_parsed(file, _blocks(stream, rewritten), parser, numbering)) as batches:
+            for batch, left_out in batches:
+                yield _converted(batch, wanted, settings, numbering.of_batch(batch.num_rows, left_out), reject)
+                progress(file.position_bytes, file.size_bytes)
 
 
 class _Numbering:
@@ -74,21 +77,19 @@ class _Numbering:
     def __init__(self, file: InputFile, rewritten: RewrittenCsv, num_headers: int, reject: Reject, *, allowed: bool) -> None:
         self._file, self._rewritten, self._num_headers, self._reject, self._allowed = file, rewritten, num_headers, reject, allowed
         self.next_row = 1
+        self._num_parsed = 0
         self._skipped: list[int] = []
         self._num_bad = 0
 
-    def left_out(self, row: Any) -> str:
-        """Arrow's handler of a row with another number of fields."""
-        # Of an open quote later: Arrow goes on over what is raised here.
-        self._take_bad(refuses_open=False)
-        # Some versions of Arrow know no number where an earlier row was left out; rows come in order.
-        number = len(self._skipped) + self.next_row if row.number is None else self._in_file(int(row.number))
-        self._skipped.append(number)
-        self._reject(number, "", f"{row.actual_columns} fields, expected {row.expected_columns}", row.text, allowed=self._allowed)
-        return "skip"
-
-    def of_batch(self, count: int) -> NDArray[np.int64]:
-        """Numbers of the next rows that Arrow delivers."""
+    def of_batch(self, count: int, left_out: Sequence[Any]) -> NDArray[np.int64]:
+        """Numbers of the rows that Arrow gave of the next block; it left out those with another number of fields."""
+        for row in left_out:
+            # Of an open quote later: these rows come before it.
+            self._take_bad(refuses_open=False)
+            number = self._in_file(self._num_parsed + int(row.number))
+            self._skipped.append(number)
+            self._reject(number, "", f"{row.actual_columns} fields, expected {row.expected_columns}", row.text, allowed=self._allowed)
+        self._num_parsed += count + len(left_out)
         self._take_bad()
         ahead = np.array(sorted(row for row in self._skipped if row >= self.next_row), np.int64)
         numbers = np.arange(self.next_row, self.next_row + count + ahead.size, dtype=np.int64)
@@ -167,79 +168,77 @@ def _first_record(file: InputFile, stream: BufferedStream, delimiter: str, quote
     raise file.broken(f"the header is longer than {HEADER_BYTES_MAX} bytes", row=0)
 
 
-class _Blocks(io.RawIOBase):
-    """What Arrow reads: whole records at a time, however large, since it takes no record that reaches over two of its blocks, and
-    loses the line feed of CR LF within a quoted field that does."""
-
-    def __init__(self, stream: BufferedStream, rewritten: RewrittenCsv) -> None:
-        super().__init__()
-        self._stream, self._rewritten = stream, rewritten
-        self._first: bytes | None = None
-
-    def start(self) -> bool:
-        """Whether there is a record; raises RecordTooLongError."""
-        waiting = self._stream.read(len(self._stream.peek(1)))
-        self._first = waiting + self._rewritten.next_records() if waiting else b""
-        return bool(self._first)
-
-    def readable(self) -> bool:
-        return True
-
-    def read(self, size: int = -1) -> bytes:
-        block, self._first = self._first or self._rewritten.next_records(), None
-        return block
+def _blocks(stream: BufferedStream, rewritten: RewrittenCsv) -> Iterator[bytes]:
+    """The records from here on, whole ones at a time, however large."""
+    waiting = stream.read(len(stream.peek(1)))
+    block = waiting + rewritten.next_records() if waiting else b""
+    while block:
+        yield block
+        block = rewritten.next_records()
 
 
-def _open(
-    file: InputFile,
-    blocks: _Blocks,
-    settings: CsvReaderConfig,
-    marks: tuple[str, str | None],
-    names: list[str],
-    wanted: list[ReaderColumn],
-    numbering: _Numbering,
-) -> pacsv.CSVStreamingReader | None:
-    delimiter, quote = marks
-    # Rows without any wanted column are still rows.
-    included = [column.name for column in wanted] or names[-1:]
-    try:
-        if not blocks.start():
-            return None
-        return pacsv.open_csv(
-            blocks,
-            read_options=pacsv.ReadOptions(use_threads=False, block_size=BLOCK_BYTES, column_names=names),
-            parse_options=pacsv.ParseOptions(
-                delimiter=delimiter,
-                quote_char=quote or False,
-                double_quote=quote is not None,
-                escape_char=False,
-                newlines_in_values=quote is not None,
-                ignore_empty_lines=settings.skips_empty_lines,
-                invalid_row_handler=numbering.left_out,
-            ),
-            convert_options=pacsv.ConvertOptions(
-                # Bytes first: text that is not UTF-8 is then found by row instead of failing a block.
-                column_types=dict.fromkeys(included, pa.binary()),
-                include_columns=included,
-                strings_can_be_null=True,
-                quoted_strings_can_be_null=True,
-                null_values=settings.null_texts,
-            ),
+class _Parser:
+    """Arrow, given a block at a time. Its own reader of streams calls Python, for bytes and with rows that it leaves out, from threads of
+    its own: while a batch is worked on, and when the process ends.
+    """
+
+    def __init__(self, settings: CsvReaderConfig, marks: tuple[str, str | None], names: list[str], wanted: list[ReaderColumn]) -> None:
+        delimiter, quote = marks
+        self._names = names
+        self._left_out: list[Any] = []
+        self._parse = pacsv.ParseOptions(
+            delimiter=delimiter,
+            quote_char=quote or False,
+            double_quote=quote is not None,
+            escape_char=False,
+            newlines_in_values=quote is not None,
+            ignore_empty_lines=settings.skips_empty_lines,
+            invalid_row_handler=self._leave_out,
         )
-    except (pa.ArrowInvalid, RecordTooLongError) as error:
-        raise file.broken(_reason(error)) from error
+        # Rows without any wanted column are still rows.
+        included = [column.name for column in wanted] or names[-1:]
+        self._convert = pacsv.ConvertOptions(
+            # Bytes first: text that is not UTF-8 is then found by row instead of failing a block.
+            column_types=dict.fromkeys(included, pa.binary()),
+            include_columns=included,
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=True,
+            null_values=settings.null_texts,
+        )
+
+    def parsed(self, block: bytes) -> tuple[pa.RecordBatch, list[Any]]:
+        """(rows, those that were left out, which count within the block) of whole records; raises pa.ArrowInvalid."""
+        # One of Arrow's own blocks, since it takes no record that reaches over two.
+        options = pacsv.ReadOptions(use_threads=False, block_size=len(block), column_names=self._names)
+        self._left_out = []
+        table = pacsv.read_csv(pa.BufferReader(block), read_options=options, parse_options=self._parse, convert_options=self._convert)
+        (batch,) = table.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], table.schema)]
+        return batch, self._left_out
+
+    def _leave_out(self, row: Any) -> str:
+        self._left_out.append(row)
+        return "skip"
 
 
-def _next_batch(file: InputFile, reader: pacsv.CSVStreamingReader | None, numbering: _Numbering) -> pa.RecordBatch | None:
-    try:
-        batch = reader.read_next_batch() if reader is not None else None
-    except StopIteration:
-        batch = None
-    except (pa.ArrowInvalid, RecordTooLongError, EOFError, OSError) as error:
-        raise file.broken(f"cannot be read from about here on: {_reason(error)}", row=numbering.next_row) from error
-    if batch is None:
-        numbering.finish()
-    return batch
+def _parsed(file: InputFile, blocks: Iterator[bytes], parser: _Parser, numbering: _Numbering) -> Generator[tuple[pa.RecordBatch, list[Any]]]:
+    """What `_Parser.parsed` gives of each block; the next one is read and parsed meanwhile."""
+
+    def parse_next() -> tuple[pa.RecordBatch, list[Any]] | None:
+        block = next(blocks, None)
+        return parser.parsed(block) if block is not None else None
+
+    with ThreadPoolExecutor(1, "csv") as thread:
+        ahead = thread.submit(parse_next)
+        while True:
+            try:
+                found = ahead.result()
+            except (pa.ArrowInvalid, RecordTooLongError, EOFError, OSError) as error:
+                raise file.broken(f"cannot be read from about here on: {_reason(error)}", row=numbering.next_row) from error
+            if found is None:
+                numbering.finish()
+                return
+            ahead = thread.submit(parse_next)
+            yield found
 
 
 def _reason(error: Exception) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,9 +74,6 @@ class Chosen:
     reasons: tuple[str, ...]
 
 
-_shapes: WeakKeyDictionary[SegmentSet, tuple[TreeShape, ...]] = WeakKeyDictionary()
-
-
 def choose(context: QueryContext, segments: SegmentSet) -> Chosen:
     """The first fitting tree of every segment, in the order of the table config."""
     left = np.ones(len(segments), np.bool_)
@@ -108,7 +104,7 @@ def choose(context: QueryContext, segments: SegmentSet) -> Chosen:
 
 def tree_shapes(segments: SegmentSet) -> tuple[TreeShape, ...]:
     """The trees of a set, those that are alike together; collected once a set."""
-    found = _shapes.get(segments)
+    found = segments.trees
     if found is None:
         groups: dict[tuple[int, tuple[str, ...], frozenset[tuple[str, str]], frozenset[str]], tuple[list[StarTree], list[int]]] = {}
         for row, segment in enumerate(segments):
@@ -119,7 +115,7 @@ def tree_shapes(segments: SegmentSet) -> tuple[TreeShape, ...]:
                 rows.append(row)
         ordered = sorted(groups.items(), key=lambda item: item[0][0])
         found = tuple(TreeShape(key[0], key[1], key[2], SegmentSet(trees), np.array(rows, np.int64)) for key, (trees, rows) in ordered)
-        _shapes[segments] = found
+        segments.trees = found
     return found
 
 

@@ -62,7 +62,9 @@ class _Snapshot:
 
     def let_go(self) -> None:
         """Nobody reads it any more; what stays of it serves the next snapshot."""
-        self.segments.prepared = {}
+        for part in self._parts.values():
+            part.segments.let_go()
+        self.segments.let_go()
         for segment in self._held:
             segment.release()
 
