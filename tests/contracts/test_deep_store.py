@@ -11,6 +11,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -234,6 +235,21 @@ def test_readers_and_writers_never_meet_a_half_file(store: DeepStore, tmp_path: 
         writer.join(timeout=30)
     assert wrong == [] and read(store, "t/s") in contents
     assert keys(store) == ["t/s"]
+
+
+def test_folders_that_others_empty_meanwhile_are_no_error(store: DeepStore, tmp_path: Path) -> None:
+    (tmp_path / "source").write_bytes(b"content")
+    rounds = 200 if isinstance(store, LocalDeepStore) else 3  # which has folders, and deletes them
+
+    def work(number: int) -> None:
+        for _ in range(rounds):
+            store.put(f"t/s/{number}", tmp_path / "source")
+            store.move(f"t/s/{number}", f"deleted/t/{number}")
+            assert store.delete(f"deleted/t/{number}")
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(work, range(4))) == [None] * 4
+    assert keys(store) == []
 
 
 def test_others_are_told_where_they_can_read_a_file_themselves(store: DeepStore, put: Put, tmp_path: Path) -> None:

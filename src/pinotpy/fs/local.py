@@ -6,11 +6,13 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Final
 
 from pinotpy.errors import DataError, InvalidConfigError, NotFoundError, UserError
 from pinotpy.fs.deep_store import StoredFile, check_key, check_prefix
 from pinotpy.fs.whole_files import copy_whole, drop, link_whole, sync_folder, unfinished_before
+
+_TRIES: Final = 100
 
 
 class LocalDeepStore:
@@ -95,13 +97,16 @@ class LocalDeepStore:
         return gone
 
     def _write(self, target: Path, write: Callable[[], object]) -> None:
-        # Another thread may delete the empty folder between mkdir and open: once more, then it is an error.
-        target.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            write()
-        except FileNotFoundError:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            write()
+        # Others delete the folder whenever it is empty: before it is written to, or while mkdir looks whether what is there is a folder.
+        for left in reversed(range(_TRIES)):
+            try:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                write()
+            except (FileNotFoundError, FileExistsError):
+                if not left:
+                    raise
+            else:
+                return
 
     def _path(self, key: str) -> Path:
         path = self._root.joinpath(*check_key(key))
