@@ -28,10 +28,12 @@ def _values() -> dict[str, list[Any]]:
     wide = [int(value) >> shift for value, shift in zip(random.integers(LONG.min, LONG.max, SIZE), np.resize(np.arange(64), SIZE).tolist(), strict=True)]
     doubles = random.normal(size=SIZE) * 10.0 ** random.integers(-300, 300, SIZE)
     hostile = [0.0, -0.0, float("inf"), 5e-324, 1e-3, 1e7, 123456789.0]
+    with np.errstate(over="ignore"):  # many are beyond the largest FLOAT
+        floats = np.concatenate([hostile[:3], doubles]).astype(np.float32)[:SIZE].tolist()
     return {
         "i": [0, 1, -1, INT.min, INT.max, *(value for value in TENS if abs(value) < INT.max), *random.integers(INT.min, INT.max, SIZE).tolist()][:SIZE],
         "l": [0, LONG.min + 1, LONG.max, *TENS, *wide][:SIZE],
-        "f": np.concatenate([hostile[:3], doubles]).astype(np.float32)[:SIZE].tolist(),
+        "f": floats,
         "d": [*hostile, *doubles.tolist()][:SIZE],
         "g": [str(row % 3) for row in range(SIZE)],
         "m": [wide[row : row + row % 4] for row in range(SIZE)],
