@@ -199,6 +199,30 @@ def test_rows_that_are_left_out_ahead_are_rejected_when_more_is_asked_for() -> N
     assert rejected == [*range(50, 60_001, 50), *range(60_001, 120_001)]
 
 
+def test_rows_are_rejected_in_the_order_of_blocks_however_far_one_reads_ahead() -> None:
+    lines = [f"{i},{'x' * 100}" if i % 50 else f"{i}" for i in range(1, 60_001)]
+    lines[29::5_000] = ['"never closed'] * len(lines[29::5_000])
+    content = "\n".join(["a,b", *lines]).encode()
+
+    def rejected(wait_s: float) -> list[tuple[int, str]]:
+        found: list[tuple[int, str]] = []
+
+        def reject(row: int, column: str, cause: str, *_: object, **__: object) -> None:
+            found.append((row, cause))
+            if len(found) % 100 == 1:
+                time.sleep(wait_s)  # the next block is ready then
+
+        file = InputFile(Path("a.csv"), lambda: io.BytesIO(content), len(content))
+        batches = reader_for(FileFormat.CSV)(file, text("a"), {"skipUnParseableLines": True}, reject, lambda *_: None)
+        for batch in batches:
+            assert batch.batch.column("a").to_pylist() == [str(number) for number in batch.row_numbers.tolist()]
+        return found
+
+    waited = rejected(0.02)
+    assert waited == rejected(0.0) and len({cause for _, cause in waited}) == 2
+    assert sorted(row for row, _ in waited) == sorted([*range(50, 60_001, 50), *range(30, 60_001, 5_000)])
+
+
 ABANDONED = """
 import io, sys, time
 from pathlib import Path

@@ -11,6 +11,7 @@ import io
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, BinaryIO, Final, cast
 
@@ -59,9 +60,9 @@ def read(file: InputFile, columns: Sequence[ReaderColumn], config: Mapping[str, 
         numbering = _Numbering(file, rewritten, int(has_header), reject, allowed=settings.skip_un_parseable_lines)
         parser = _Parser(settings, (delimiter, quote), names, wanted)
         # Closed before the file is, which its thread may be reading.
-        with closing(_parsed(file, _blocks(stream, rewritten), parser, numbering)) as batches:
-            for batch, left_out in batches:
-                yield _converted(batch, wanted, settings, numbering.of_batch(batch.num_rows, left_out), reject)
+        with closing(_parsed(file, stream, rewritten, parser, numbering)) as batches:
+            for block in batches:
+                yield _converted(block.rows, wanted, settings, numbering.of_block(block), reject)
                 progress(file.position_bytes, file.size_bytes)
 
 
@@ -81,16 +82,17 @@ class _Numbering:
         self._skipped: list[int] = []
         self._num_bad = 0
 
-    def of_batch(self, count: int, left_out: Sequence[Any]) -> NDArray[np.int64]:
-        """Numbers of the rows that Arrow gave of the next block; it left out those with another number of fields."""
-        for row in left_out:
+    def of_block(self, block: _Block) -> NDArray[np.int64]:
+        """Numbers of the rows that Arrow gave of the next block; those that it left out are rejected."""
+        count = block.rows.num_rows
+        for row in block.left_out:
             # Of an open quote later: these rows come before it.
-            self._take_bad(refuses_open=False)
+            self._take_bad(block.num_bad, refuses_open=False)
             number = self._in_file(self._num_parsed + int(row.number))
             self._skipped.append(number)
             self._reject(number, "", f"{row.actual_columns} fields, expected {row.expected_columns}", row.text, allowed=self._allowed)
-        self._num_parsed += count + len(left_out)
-        self._take_bad()
+        self._num_parsed += count + len(block.left_out)
+        self._take_bad(block.num_bad)
         ahead = np.array(sorted(row for row in self._skipped if row >= self.next_row), np.int64)
         numbers = np.arange(self.next_row, self.next_row + count + ahead.size, dtype=np.int64)
         if ahead.size:
@@ -101,10 +103,10 @@ class _Numbering:
 
     def finish(self) -> None:
         """Reject what lies behind the last row."""
-        self._take_bad()
+        self._take_bad(len(self._rewritten.bad))
 
-    def _take_bad(self, *, refuses_open: bool = True) -> None:
-        while self._num_bad < len(self._rewritten.bad):
+    def _take_bad(self, end: int, *, refuses_open: bool = True) -> None:
+        while self._num_bad < end:
             bad = self._rewritten.bad[self._num_bad]
             number = max(bad.records_before - self._num_headers, 0) + self._num_bad + 1
             if bad.is_open and not refuses_open:
@@ -177,6 +179,16 @@ def _blocks(stream: BufferedStream, rewritten: RewrittenCsv) -> Iterator[bytes]:
         block = rewritten.next_records()
 
 
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """Rows that Arrow gave of a block; those of another number of fields, which it left out and which count within the block; and how many
+    records of the file up to the block's end were no CSV: the next block is read meanwhile."""
+
+    rows: pa.RecordBatch
+    left_out: list[Any]
+    num_bad: int
+
+
 class _Parser:
     """Arrow, given a block at a time. Its own reader of streams calls Python, for bytes and with rows that it leaves out, from threads of
     its own: while a batch is worked on, and when the process ends.
@@ -220,13 +232,14 @@ class _Parser:
         return "skip"
 
 
-def _parsed(file: InputFile, blocks: Iterator[bytes], parser: _Parser, numbering: _Numbering) -> Generator[tuple[pa.RecordBatch, list[Any]]]:
-    """What `_Parser.parsed` gives of each block; the next one is read and parsed meanwhile."""
+def _parsed(file: InputFile, stream: BufferedStream, rewritten: RewrittenCsv, parser: _Parser, numbering: _Numbering) -> Generator[_Block]:
+    """The blocks, parsed; the next one is read and parsed meanwhile."""
 
-    def parse_next() -> tuple[pa.RecordBatch, list[Any]] | None:
+    def parse_next() -> _Block | None:
         block = next(blocks, None)
-        return parser.parsed(block) if block is not None else None
+        return _Block(*parser.parsed(block), len(rewritten.bad)) if block is not None else None
 
+    blocks = _blocks(stream, rewritten)
     with ThreadPoolExecutor(1, "csv") as thread:
         ahead = thread.submit(parse_next)
         while True:
