@@ -69,7 +69,7 @@ def _warm_up() -> dict[str, Any]:
     done = subprocess.run([sys.executable, "-m", "pinotpy", "spark", "warmup", "--force", "--json"], stdout=subprocess.PIPE, text=True, check=True)
     took_s = round(time.perf_counter() - started, 2)
     say(f"spark: Java's cache made in {took_s} s")
-    return {"warmed": True, "warmup_s": took_s, "warmup_bytes": json.loads(done.stdout)["sizeBytes"]}
+    return {"warmup_s": took_s, "warmup_bytes": json.loads(done.stdout)["sizeBytes"]}
 
 
 def _median(rounds: list[dict[str, Any]]) -> dict[str, Any]:

@@ -31,6 +31,7 @@ def spark(caches: Path, *arguments: str) -> tuple[int, str, str]:
         capture_output=True,
         text=True,
         check=False,
+        timeout=300,
     )
     return done.returncode, done.stdout, done.stderr
 
@@ -76,5 +77,5 @@ def test_java_goes_on_without_a_cache_that_it_cannot_use(tmp_path: Path) -> None
     (tmp_path / "garbage").write_bytes(os.urandom(100_000))
     (tmp_path / "empty").touch()
     for name in ("garbage", "empty", "missing"):
-        done = subprocess.run([find_spark_java(), f"-XX:AOTCache={tmp_path / name}", "-version"], capture_output=True, text=True, check=False)
+        done = subprocess.run([find_spark_java(), f"-XX:AOTCache={tmp_path / name}", "-version"], capture_output=True, text=True, check=False, timeout=60)
         assert done.returncode == 0 and "version" in done.stderr

@@ -15,24 +15,21 @@ negated; on multi-values the test asks for any value and the negation for none. 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any, Final, Union
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType, StoredType
-from pinotpy.decimals import encode_decimal
-from pinotpy.errors import InvalidQueryError, PinotError, QueryExecutionError
+from pinotpy.errors import QueryExecutionError
 from pinotpy.functions.patterns import TextPattern, like_pattern, regexp_pattern
 from pinotpy.functions.text_query import TextQuery, parse_text_query
 from pinotpy.pql.ast import Call, Dialect, Identifier, Literal
-from pinotpy.pql.literals import java_double_text
 from pinotpy.query.context import Bound, ColumnRef, Comparison, ExpressionPredicate, LiteralValue, Predicate
+from pinotpy.query.stored_literals import INT_LIMITS, StoredLiterals, literal_text, refusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,19 +153,19 @@ def _test(predicate: Predicate, comparison: Comparison, column: ColumnRef, diale
         assert isinstance(text, str)
         if data_type not in (DataType.STRING, DataType.JSON) or not column.single_value:
             found = data_type if column.single_value else f"multi-valued {data_type}"
-            raise _refusal(dialect)(f"JSON_MATCH needs a single-valued STRING or JSON column, found '{column.name}', which is {found}", column=column.name)
+            raise refusal(dialect)(f"JSON_MATCH needs a single-valued STRING or JSON column, found '{column.name}', which is {found}", column=column.name)
         return JsonSearch(text)
     if comparison in (Comparison.REGEXP_LIKE, Comparison.LIKE):
         pattern = _pattern(predicate, comparison, dialect)
         if data_type in (DataType.BYTES, DataType.BIG_DECIMAL, DataType.TIMESTAMP):
-            raise _refusal(dialect)(f"Unsupported data type: {data_type}: {comparison} needs text", column=column.name)
+            raise refusal(dialect)(f"Unsupported data type: {data_type}: {comparison} needs text", column=column.name)
         if data_type is DataType.BOOLEAN:
             return _boolean_test(pattern.matches_one)
         return TextTest(pattern)
     if data_type is DataType.BOOLEAN:
         return _boolean(predicate, comparison, dialect)
     strict = dialect is Dialect.PQL or not column.single_value
-    convert = _Converter(data_type, dialect, strict, "" if column.name.startswith("$") else f" of column '{column.name}'")
+    convert = _Converter(StoredLiterals(data_type, dialect, strict, "" if column.name.startswith("$") else f" of column '{column.name}'"))
     if comparison is Comparison.RANGE:
         return convert.range(predicate.lower, predicate.upper)
     if comparison is Comparison.IN and len(predicate.values) > 1:
@@ -184,7 +181,7 @@ def _pattern(predicate: Predicate, comparison: Comparison, dialect: Dialect) -> 
             return like_pattern(text, ignore_case="i" in predicate.flags, escape=predicate.escape)
         return regexp_pattern(text, ignore_case="i" in predicate.flags)
     except QueryExecutionError as error:
-        raise _refusal(dialect)(error.message) from error
+        raise refusal(dialect)(error.message) from error
 
 
 # --- BOOLEAN --------------------------------------------------------------------------------------------------------
@@ -198,7 +195,7 @@ def _boolean_test(passes: Callable[[str], bool]) -> Test:
 def _boolean(predicate: Predicate, comparison: Comparison, dialect: Dialect) -> Test:
     if dialect is Dialect.SQL:
         as_int = replace(predicate, values=tuple(_truth(v) for v in predicate.values), lower=_truth_bound(predicate.lower), upper=_truth_bound(predicate.upper))
-        convert = _Converter(DataType.INT, dialect, False)
+        convert = _Converter(StoredLiterals(DataType.INT, dialect, strict=False))
         if comparison is Comparison.RANGE:
             return convert.range(as_int.lower, as_int.upper)
         return convert.members(as_int.values)
@@ -234,172 +231,50 @@ def _truth_bound(bound: Bound | None) -> Bound | None:
 # --- all other types -----------------------------------------------------------------------------------------------
 
 
-def literal_text(value: LiteralValue) -> str:
-    """The text of a literal as it stands against a STRING: Java's text of numbers, `true`, the string itself."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, float):
-        return java_double_text(value)
-    if isinstance(value, Decimal):
-        return format(value, "f") if -50 < value.adjusted() < 400 else str(value)
-    return str(value)
-
-
-def as_double(value: int | float | Decimal) -> float:
-    """The nearest double; beyond the range of doubles an infinity."""
-    try:
-        return float(value)
-    except OverflowError:
-        return math.inf if value > 0 else -math.inf
-
-
-def _refusal(dialect: Dialect) -> type[PinotError]:
-    return QueryExecutionError if dialect is Dialect.PQL else InvalidQueryError
-
-
-_WHOLE = re.compile(r"[+-]?[0-9]+")
-_WHOLE_DIGITS_MAX: Final = 20
-# Possessive: a literal may have a million digits, of which nothing is tried twice.
-_REAL = re.compile(r"\s*[+-]?(?:NaN|Infinity|(?:[0-9]++\.?[0-9]*+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?[fFdD]?)\s*")
-_TIME = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})(?:([ T])(\d{1,2}):(\d{2})(?::(\d{2})(\.\d{1,9})?)?(Z?))?")
-_INT_LIMITS: Final = {DataType.INT: (-(2**31), 2**31 - 1), DataType.LONG: (-(2**63), 2**63 - 1), DataType.TIMESTAMP: (-(2**63), 2**63 - 1)}
-
-
 @dataclass(frozen=True, slots=True)
 class _Converter:
-    """Literals to stored values of one type. strict: every literal must parse as the type, numbers too. whose: what messages call it."""
+    """Literals to tests."""
 
-    data_type: DataType
-    dialect: Dialect
-    strict: bool
-    whose: str = ""
+    literals: StoredLiterals
 
     def equal(self, value: LiteralValue) -> Test:
         return self.range(Bound(value, True), Bound(value, True))
 
     def range(self, lower: Bound | None, upper: Bound | None) -> Test:
-        if self.data_type.stored is StoredType.VAR:
-            low = b"" if lower is None else self._bytes(lower.value) + (b"" if lower.inclusive else b"\0")
-            end = None if upper is None else self._bytes(upper.value) + (b"\0" if upper.inclusive else b"")
+        if self.literals.data_type.stored is StoredType.VAR:
+            low = b"" if lower is None else self.literals.var_bytes(lower.value) + (b"" if lower.inclusive else b"\0")
+            end = None if upper is None else self.literals.var_bytes(upper.value) + (b"\0" if upper.inclusive else b"")
             return VarRange(low, end) if end is None or low < end else Nothing()
-        if self.data_type.stored.is_integer:
-            least, most = _INT_LIMITS[self.data_type]
-            low_int = least if lower is None else self._integer_bound(lower, is_lower=True)
-            high_int = most if upper is None else self._integer_bound(upper, is_lower=False)
+        if self.literals.data_type.stored.is_integer:
+            least, most = INT_LIMITS[self.literals.data_type]
+            low_int = least if lower is None else self.literals.integer_bound(lower, is_lower=True)
+            high_int = most if upper is None else self.literals.integer_bound(upper, is_lower=False)
             low_int, high_int = max(low_int, least), min(high_int, most)
             return FixedRange(low_int, high_int) if low_int <= high_int else Nothing()
-        low_real = -math.inf if lower is None else self._real_bound(lower, is_lower=True)
-        high_real = math.inf if upper is None else self._real_bound(upper, is_lower=False)
+        low_real = -math.inf if lower is None else self.literals.real_bound(lower, is_lower=True)
+        high_real = math.inf if upper is None else self.literals.real_bound(upper, is_lower=False)
         return FixedRange(low_real, high_real) if low_real <= high_real else Nothing()
 
     def members(self, values: tuple[LiteralValue, ...]) -> Test:
-        stored = self.data_type.stored
+        stored = self.literals.data_type.stored
         if stored is StoredType.VAR:
-            plain = self.data_type in (DataType.STRING, DataType.JSON) and set(map(type, values)) == {str}
-            strings = sorted(set(map(str.encode, values)) if plain and "".join(values).isascii() else {self._bytes(value) for value in values})  # type: ignore[arg-type]
+            plain = self.literals.data_type in (DataType.STRING, DataType.JSON) and set(map(type, values)) == {str}
+            strings = sorted(set(map(str.encode, values)) if plain and "".join(values).isascii() else {self.literals.var_bytes(value) for value in values})  # type: ignore[arg-type]
             if len(strings) == 1:
                 return VarRange(strings[0], strings[0] + b"\0")
             offsets = np.zeros(len(strings) + 1, np.int64)
             np.cumsum([len(text) for text in strings], out=offsets[1:])
             return VarMembers(np.frombuffer(b"".join(strings) or b"\0", np.uint8), offsets)
         if stored.is_integer:
-            least, most = _INT_LIMITS[self.data_type]
+            least, most = INT_LIMITS[self.literals.data_type]
             numbers = [value for value in values if type(value) is int]
             if len(numbers) < len(values) or min(numbers) < least or max(numbers) > most:
-                exact = [v for v in map(self._integer, values) if isinstance(v, int) or (math.isfinite(v) and v == int(v))]
+                exact = [v for v in map(self.literals.integer, values) if isinstance(v, int) or (math.isfinite(v) and v == int(v))]
                 numbers = [int(v) for v in exact if least <= v <= most]
             integers = sorted(set(numbers))
             found: NDArray[Any] = np.array(integers, np.int64)
         else:
-            found = np.array(sorted({v for v in map(self._real, values) if not math.isnan(v)}), np.float64)
+            found = np.array(sorted({v for v in map(self.literals.real, values) if not math.isnan(v)}), np.float64)
         if not len(found):
             return Nothing()
         return FixedRange(found[0].item(), found[0].item()) if len(found) == 1 else FixedMembers(found)
-
-    # --- one literal ------------------------------------------------------------------------------------------------
-
-    def _error(self, value: LiteralValue) -> PinotError:
-        return _refusal(self.dialect)(f"Cannot convert value: '{literal_text(value)}' to type: {self.data_type}{self.whose}")
-
-    def _integer(self, value: LiteralValue) -> int | float | Decimal:
-        # The exact number; with `strict` an int within the type.
-        if isinstance(value, bool) or value is None:
-            raise self._error(value)
-        if isinstance(value, str):
-            if self.data_type is DataType.TIMESTAMP and not _WHOLE.fullmatch(value):
-                return self._timestamp(value)
-            if not _WHOLE.fullmatch(value):
-                raise self._error(value)
-            # Python reads no number of thousands of digits, and none of so many fits.
-            number: int | float | Decimal = int(Decimal(value)) if len(value.lstrip("+-0")) <= _WHOLE_DIGITS_MAX else math.inf
-            must_fit = True
-        else:
-            number = value
-            must_fit = self.strict
-        least, most = _INT_LIMITS[self.data_type]
-        if must_fit and (not isinstance(number, int) or not least <= number <= most):
-            raise self._error(value)
-        return number
-
-    def _integer_bound(self, bound: Bound, *, is_lower: bool) -> int:
-        # The first (last) integer inside; infinities are clipped to one beyond what any type holds.
-        number = self._integer(bound.value)
-        if isinstance(number, float) and not math.isfinite(number):
-            upwards = is_lower if math.isnan(number) else number > 0
-            return 2**64 if upwards else -(2**64)
-        if is_lower:
-            return math.ceil(number) if bound.inclusive else math.floor(number) + 1
-        return math.floor(number) if bound.inclusive else math.ceil(number) - 1
-
-    def _timestamp(self, text: str) -> int:
-        match = _TIME.fullmatch(text)
-        if match is None:
-            raise self._error(text)
-        year, month, day, _, hour, minute, second, fraction, _ = match.groups()
-        try:
-            moment = datetime(int(year), int(month), int(day), int(hour or 0), int(minute or 0), int(second or 0), tzinfo=UTC)
-        except ValueError as error:
-            raise self._error(text) from error
-        millis = int((fraction or ".0")[1:4].ljust(3, "0"))
-        return round(moment.timestamp()) * 1000 + millis
-
-    def _real(self, value: LiteralValue) -> float:
-        if isinstance(value, bool) or value is None:
-            raise self._error(value)
-        if isinstance(value, str):
-            if not _REAL.fullmatch(value):
-                raise self._error(value)
-            number = float(value.strip().rstrip("fFdD") if value.strip() not in ("NaN", "Infinity", "-Infinity", "+Infinity") else value)
-        else:
-            number = as_double(value)
-        if self.data_type is DataType.FLOAT:
-            with np.errstate(over="ignore"):
-                number = float(np.float32(number))
-        return number
-
-    def _real_bound(self, bound: Bound, *, is_lower: bool) -> float:
-        number = self._real(bound.value)
-        away = math.inf if is_lower else -math.inf
-        if math.isnan(number) or (number == away and not bound.inclusive):
-            return math.nan  # compares false with the other end: an empty range
-        if bound.inclusive:
-            return number
-        if self.data_type is DataType.FLOAT:
-            with np.errstate(over="ignore"):  # beyond the largest comes infinity
-                return float(np.nextafter(np.float32(number), np.float32(away)))
-        return math.nextafter(number, away)
-
-    def _bytes(self, value: LiteralValue) -> bytes:
-        text = literal_text(value)
-        if self.data_type is DataType.BIG_DECIMAL:
-            if isinstance(value, bool):
-                raise self._error(value)
-            try:
-                return encode_decimal(Decimal(text.strip()))
-            except (InvalidOperation, ValueError) as error:
-                raise self._error(value) from error
-        if self.data_type is DataType.BYTES:
-            if len(text) % 2 or not re.fullmatch(r"[0-9a-fA-F]*", text):
-                raise self._error(value)
-            return bytes.fromhex(text)
-        return text.encode("utf-8", "surrogatepass")

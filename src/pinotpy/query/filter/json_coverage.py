@@ -15,7 +15,7 @@ from pinotpy.functions.json_records import ELEMENT, NUMBER, SEPARATOR, SKIPPED, 
 from pinotpy.pql.ast import Identifier
 from pinotpy.query.context import And, Comparison, Filter, Or, Predicate
 from pinotpy.query.filter.json_query import JsonQuery, path_term
-from pinotpy.query.predicate import literal_text
+from pinotpy.query.stored_literals import literal_text
 
 _KEY_END: Final = r"(?=[.\[]|$)"
 _STEP: Final = re.compile(r"\.[^.\[]*|\[[^\]]*\]?|[^.\[]+")

@@ -18,7 +18,7 @@ from pinotpy.query.context import And, Bound, Comparison, Filter, Or, Predicate
 from pinotpy.query.control import QueryControl
 from pinotpy.query.filter.json_coverage import left_out
 from pinotpy.query.filter.json_query import JsonQuery, path_term
-from pinotpy.query.predicate import literal_text
+from pinotpy.query.stored_literals import literal_text
 from pinotpy.segment.data_source import Column, JsonIndex
 from pinotpy.segment.index.json import build_json_records
 
