@@ -1,10 +1,14 @@
-"""Proves the contract of the segment directory door, over the folder on disk, its in-memory twin and a folder held in memory: nothing is visible before
-commit, everything after; a map outlives deletion; damage and absence are typed errors; a builder and a reader work through it."""
+"""Proves the contract of the segment directory door, over the folder on disk, its in-memory twin and either of them held in memory: nothing is visible
+before commit, everything after; a map outlives deletion and keeps its bytes when memory is let go of; damage and absence are typed errors; a builder and
+a reader work through it."""
 
 from __future__ import annotations
 
 import errno
+import mmap
 import os
+import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +17,7 @@ import pyarrow as pa
 import pytest
 
 from pinotpy.config.schema import Schema
+from pinotpy.config.table import TableConfig
 from pinotpy.errors import AlreadyExistsError, NotFoundError, SegmentCorruptError
 from pinotpy.segment.builder import build_segment_into
 from pinotpy.segment.directory import SegmentDirectory
@@ -24,11 +29,13 @@ from pinotpy.segment.resident_directory import ResidentDirectory
 Make = Callable[[str], SegmentDirectory]
 
 
-@pytest.fixture(params=["file", "memory", "resident file"])
+@pytest.fixture(params=["file", "memory", "resident file", "resident memory"])
 def make(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
     """A new directory by name; names are looked up again by the same name within one test only on disk."""
     if request.param == "memory":
         return MemoryDirectory
+    if request.param == "resident memory":
+        return lambda name: ResidentDirectory(MemoryDirectory(name))
     if request.param == "resident file":
         return lambda name: ResidentDirectory(FileDirectory(tmp_path / "segments" / name))
     return lambda name: FileDirectory(tmp_path / "segments" / name)
@@ -95,6 +102,40 @@ def test_a_map_outlives_the_segment(make: Make) -> None:
     filled(directory)
 
 
+def test_memory_that_is_let_go_of_changes_no_byte(make: Make) -> None:
+    directory = make("s")
+    content = np.random.default_rng(1).integers(1, 256, 8 * mmap.PAGESIZE + 100, np.uint8)
+    draft = directory.create()
+    draft.append("columns", content)
+    draft.append("empty", b"")
+    draft.commit()
+    data, other = directory.map("columns"), directory.map("columns")
+    for start, end in ((0, len(data)), (100, 3 * mmap.PAGESIZE + 5), (mmap.PAGESIZE, mmap.PAGESIZE), (8 * mmap.PAGESIZE, len(data))):
+        directory.release(data, start, end)
+        assert np.array_equal(data, content), (start, end)
+    directory.release(directory.map("empty"), 0, 0)
+    directory.delete()
+    directory.release(data, 0, len(data))
+    assert np.array_equal(data, content) and np.array_equal(other, content)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/smaps")
+def test_pages_of_a_mapped_file_that_are_let_go_of_leave_the_process(tmp_path: Path) -> None:
+    def resident_kib() -> int:
+        found = re.search(re.escape(str(directory.path / "columns")) + r"\n(?:.*\n)*?Rss: +(\d+) kB", Path("/proc/self/smaps").read_text())
+        assert found is not None
+        return int(found[1])
+
+    directory = FileDirectory(tmp_path / "s")
+    draft = directory.create()
+    draft.append("columns", np.ones(64 * mmap.PAGESIZE, np.uint8))
+    draft.commit()
+    data = directory.map("columns")
+    assert data.sum() == len(data) and resident_kib() == len(data) >> 10
+    directory.release(data, 0, len(data) // 2)
+    assert resident_kib() <= len(data) >> 11
+
+
 def test_what_is_missing_or_too_large_is_a_typed_error(make: Make) -> None:
     directory = filled(make("s"))
     for use in (lambda: directory.map("columns.1"), lambda: directory.read("columns.1", size_max=10), lambda: list(directory.chunks("columns.1"))):
@@ -120,6 +161,18 @@ def test_a_segment_is_built_and_read_through_the_door(make: Make) -> None:
         assert pa.Table.from_batches(segment.to_batches()).to_pydict() == {"a": ["x", None, "y"]}
         scrub(segment)
     assert open_segment(directory, verify=False).num_docs == 3
+
+
+def test_a_check_of_all_bytes_leaves_them_as_they_are(make: Make) -> None:
+    fields = {"text": "STRING", "raw": "LONG", "number": "DOUBLE"}
+    schema = Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": [{"name": name, "dataType": kind} for name, kind in fields.items()]})
+    rows = {"text": [f"{n:06d}" for n in range(5000)], "raw": list(range(5000)), "number": [n % 3000 / 7 for n in range(5000)]}
+    document = {"tableName": "t", "tableType": "OFFLINE", "segmentsConfig": {"replication": "1"}, "tenants": {}, "metadata": {}}
+    config = TableConfig.from_json(document | {"tableIndexConfig": {"noDictionaryColumns": ["raw"]}})
+    directory = make("s")
+    build_segment_into(directory, schema, config, [pa.record_batch(rows)], "s")
+    with open_segment(directory, verify=True) as segment:
+        assert pa.Table.from_batches(segment.to_batches()).to_pydict() == rows
 
 
 def test_a_failed_build_leaves_nothing(make: Make) -> None:

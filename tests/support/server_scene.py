@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pyarrow as pa
 from built_segments import batch_of, config_of, schema_of
 
 from pinotpy.clock import SystemClock
 from pinotpy.cluster.views import Message
+from pinotpy.config.schema import Schema
+from pinotpy.config.table import TableConfig
 from pinotpy.errors import RemoteError
 from pinotpy.segment.archive import pack_segment
 from pinotpy.segment.builder import build_segment
@@ -33,6 +37,8 @@ class Properties:
     def __init__(self) -> None:
         self.crcs: dict[str, int] = {}
         self.index: dict[str, Any] = {}
+        self.config: dict[str, Any] = {}  # further keys of the table config
+        self.fields = SCHEMA.to_json_dict()
 
     def segment(self, table: str, name: str) -> Any:
         if name not in self.crcs:
@@ -41,11 +47,10 @@ class Properties:
 
     def table_config(self, table: str) -> Any:
         document = {"tableName": table, "tableType": "OFFLINE", "segmentsConfig": {"replication": "1"}, "tenants": {}, "metadata": {}}
-        return SimpleNamespace(value=document | {"tableIndexConfig": self.index})
+        return SimpleNamespace(value=document | {"tableIndexConfig": self.index} | self.config)
 
     def schema(self, name: str) -> Any:
-        dimensions = [{"name": name, "dataType": spec.data_type.value} for name, spec in SCHEMA.field_specs.items()]
-        return SimpleNamespace(value={"schemaName": "t", "dimensionFieldSpecs": dimensions})
+        return SimpleNamespace(value=self.fields)
 
 
 class DeepStore:
@@ -67,19 +72,34 @@ class DeepStore:
 
 
 class Scene:
-    """Segments s0, s1 … of one table, all of them served. `failures`: tables by what was counted of them; `index`: how they are built."""
+    """Segments s0, s1 … of one table, all of them served. `failures`: tables by what was counted of them; `index`: how they are built.
 
-    def __init__(self, directory: Path, num_segments: int, *, with_archives: bool = False, index: dict[str, Any] | None = None) -> None:
+    properties, splits: other documents, and the rows of each segment; registry: who serves them."""
+
+    def __init__(
+        self,
+        directory: Path,
+        num_segments: int,
+        *,
+        with_archives: bool = False,
+        index: dict[str, Any] | None = None,
+        properties: Properties | None = None,
+        splits: Sequence[Iterable[pa.RecordBatch]] | None = None,
+        registry: SegmentRegistry | None = None,
+    ) -> None:
         self.directory = directory / "index"
-        self.properties = Properties()
-        self.registry = SegmentRegistry()
+        self.properties = properties or Properties()
+        self.registry = registry or SegmentRegistry()
         self.jobs = ReloadJobs(SystemClock())
         self.failures: list[str] = []
         self.counted: Counter[str] = Counter()
         self.deep_store = DeepStore(directory / "deep-store")
-        self.deep_store.folder.mkdir()
+        self.deep_store.folder.mkdir(parents=True)
+        schema = Schema.from_json(self.properties.fields)
+        config = config_of(index) if properties is None else TableConfig.from_json(properties.table_config(TABLE).value)
         for number in range(num_segments):
-            metadata = build_segment(SCHEMA, config_of(index), [batch_of(SCHEMA, ROWS)], self.directory / TABLE, f"s{number}")
+            batches = [batch_of(SCHEMA, ROWS)] if splits is None else splits[number]
+            metadata = build_segment(schema, config, batches, self.directory / TABLE, f"s{number}")
             self.properties.crcs[f"s{number}"] = metadata.crc
             if with_archives:
                 pack_segment(self.directory / TABLE / f"s{number}", self.deep_store.folder / f"s{number}")
@@ -112,8 +132,9 @@ class Scene:
         for name in self.properties.crcs:
             self.transitions.on_transition(TABLE, name, "OFFLINE", "ONLINE")
 
-    def reload(self, job: str, segment: str = "") -> None:
+    def reload(self, job: str, segment: str = "", *, anew: bool = False) -> None:
         fields = {"MSG_SUBTYPE": "RELOAD_SEGMENT", "RESOURCE_NAME": TABLE, "PARTITION_NAME": segment, "reloadJobId": job}
+        fields["forceDownload"] = str(anew).lower()
         self.transitions.on_message(Message("m1", fields))
 
     def status(self, job: str) -> dict[str, Any]:

@@ -62,6 +62,11 @@ class SegmentDirectory(Protocol):
         Raises SegmentCorruptError if the file is missing."""
         ...
 
+    def release(self, data: NDArray[np.uint8], start: int, end: int) -> None:
+        """Let go of the memory of bytes [start, end) of `data`, which `map` of this directory gave. No byte changes: only where they
+        come again from a file is there anything to let go of."""
+        ...
+
     def read(self, name: str, *, size_max: int) -> bytes:
         """A small file whole. Raises SegmentCorruptError if it is missing or larger than `size_max`."""
         ...

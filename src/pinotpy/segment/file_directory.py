@@ -55,6 +55,15 @@ class FileDirectory:
                 return frozen(np.empty(0, np.uint8))
             return np.frombuffer(mmap.mmap(descriptor, size, access=mmap.ACCESS_READ), np.uint8)
 
+    def release(self, data: NDArray[np.uint8], start: int, end: int) -> None:
+        # Only pages of a mapped file come again as they were; those of other maps come as zeros.
+        owner: Any = data
+        while isinstance(owner, np.ndarray | memoryview):
+            owner = owner.base if isinstance(owner, np.ndarray) else owner.obj
+        first, last = start & -mmap.PAGESIZE, end & -mmap.PAGESIZE
+        if isinstance(owner, mmap.mmap) and last > first:  # an empty file has no map
+            owner.madvise(mmap.MADV_DONTNEED, first, last - first)
+
     def read(self, name: str, *, size_max: int) -> bytes:
         with self._open(name) as descriptor:
             check_size(size := os.fstat(descriptor).st_size, size_max, f"{self.location}/{name}")
@@ -206,16 +215,6 @@ class _FileAmendment:
 
     def _temporary(self, name: str) -> Path:
         return self._folder / f".{name}{_AMENDING}"
-
-
-def release_pages(data: NDArray[np.uint8], start: int, end: int) -> None:
-    """Take a mapped file's bytes out of this process's memory; they come again when they are read. Nothing happens to other arrays."""
-    owner: Any = data
-    while isinstance(owner, np.ndarray | memoryview):
-        owner = owner.base if isinstance(owner, np.ndarray) else owner.obj
-    first, last = start & -mmap.PAGESIZE, end & -mmap.PAGESIZE
-    if isinstance(owner, mmap.mmap) and last > first:
-        owner.madvise(mmap.MADV_DONTNEED, first, last - first)
 
 
 def _write(descriptor: int, data: bytes | NDArray[Any]) -> None:

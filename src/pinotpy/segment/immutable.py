@@ -161,7 +161,7 @@ def open_segment(directory: SegmentDirectory, *, verify: bool = True) -> Immutab
         files.append(data)
     marker = _marker(metadata, before)
     if verify or _read_marker(directory, before) != marker:
-        check_contents(metadata, files, location)
+        check_contents(metadata, files, directory)
         directory.put_marker(layout.VERIFIED, orjson.dumps(marker))
     return ImmutableSegment(directory, metadata, files)
 

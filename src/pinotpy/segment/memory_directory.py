@@ -53,6 +53,9 @@ class MemoryDirectory:
             raise SegmentCorruptError("file cannot be opened", file=f"{self.location}/{name}", expected="a readable file", found="No such file or directory")
         return data
 
+    def release(self, data: NDArray[np.uint8], start: int, end: int) -> None:
+        """Nothing: its bytes are nowhere else."""
+
     def read(self, name: str, *, size_max: int) -> bytes:
         data = self.map(name)
         check_size(len(data), size_max, f"{self.location}/{name}")

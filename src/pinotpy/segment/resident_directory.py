@@ -31,6 +31,9 @@ class ResidentDirectory:
         data[:] = mapped
         return frozen(data)
 
+    def release(self, data: NDArray[np.uint8], start: int, end: int) -> None:
+        """Nothing: its bytes are nowhere else."""
+
     def exists(self) -> bool:
         return self.directory.exists()
 

@@ -23,7 +23,7 @@ from pinotpy.segment import layout
 from pinotpy.segment.buffers import ColumnBuffers, Wrong
 from pinotpy.segment.checksum import crc32c
 from pinotpy.segment.dictionary_encode import DICTIONARY_MAX_BYTES, id_dtype
-from pinotpy.segment.file_directory import release_pages
+from pinotpy.segment.directory import SegmentDirectory
 from pinotpy.segment.index.bloom import check_bloom_size
 from pinotpy.segment.index.inverted import check_inverted_index, check_inverted_sizes
 from pinotpy.segment.index.json import check_json_index, check_json_sizes
@@ -152,16 +152,17 @@ def check_file(name: str, data: NDArray[np.uint8], size: int, location: str) -> 
     layout.check_columns_header(data[: layout.COLUMNS_HEADER_BYTES].tobytes(), file)
 
 
-def check_contents(metadata: SegmentMetadata, files: list[NDArray[np.uint8]], location: str) -> None:
-    """Raises SegmentCorruptError unless every CRC is right and every column holds what kernels rely on."""
+def check_contents(metadata: SegmentMetadata, files: list[NDArray[np.uint8]], directory: SegmentDirectory) -> None:
+    """Raises SegmentCorruptError unless every CRC is right and every column holds what kernels rely on. `files`: mapped by `directory`."""
+    location = directory.location
     for column in metadata.columns:
         _check_crcs(column, metadata, files, location)
         _check_values(column, metadata.num_docs, ColumnBuffers(column, files, f"{location}/{layout.COLUMNS}"))
-        _release(column, files)
+        _release(column, files, directory)
     for tree in metadata.star_trees:
         _check_crcs(tree, metadata, files, location)
         check_star_tree(tree, ColumnBuffers(tree, files, f"{location}/{layout.COLUMNS}"), metadata)
-        _release(tree, files)
+        _release(tree, files, directory)
 
 
 def _check_crcs(owner: ColumnMetadata | StarTreeMetadata, metadata: SegmentMetadata, files: list[NDArray[np.uint8]], location: str) -> None:
@@ -176,10 +177,10 @@ def _check_crcs(owner: ColumnMetadata | StarTreeMetadata, metadata: SegmentMetad
             )
 
 
-def _release(owner: ColumnMetadata | StarTreeMetadata, files: list[NDArray[np.uint8]]) -> None:
-    """A check reads all of a segment once, and keeps no more of it in memory than a column."""
+def _release(owner: ColumnMetadata | StarTreeMetadata, files: list[NDArray[np.uint8]], directory: SegmentDirectory) -> None:
+    """A check reads all of a segment once, and keeps no more of a mapped one in memory than a column."""
     for entry in owner.buffers:
-        release_pages(files[entry.file], entry.offset, entry.offset + layout.aligned(entry.size_bytes))
+        directory.release(files[entry.file], entry.offset, entry.offset + layout.aligned(entry.size_bytes))
 
 
 def _owner(owner: ColumnMetadata | StarTreeMetadata) -> str:

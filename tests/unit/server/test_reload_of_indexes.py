@@ -7,9 +7,10 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
-from built_segments import count
-from server_scene import SCHEMA, TABLE, Scene
+from built_segments import batch_of, count
+from server_scene import SCHEMA, TABLE, Properties, Scene
 
 from pinotpy.clock import SystemClock
 from pinotpy.errors import DataError, PinotError
@@ -82,6 +83,19 @@ def test_segments_are_in_memory_where_the_config_says_heap(tmp_path: Path) -> No
     scene.reload("job3")
     assert is_resident("s0") and scene.status("job3")["changes"]["s0"] == "dropped city.inverted; read into memory"
     assert count(SCHEMA, list(scene.registry.segments(TABLE).values()), "city = 'rome' AND n < 6") == 8
+
+
+@pytest.mark.parametrize(("before", "after"), [("HEAP", "HEAP"), ("MMAP", "HEAP"), ("HEAP", "MMAP")])
+def test_columns_of_several_pages_read_the_same_after_an_index_was_added(tmp_path: Path, before: str, after: str) -> None:
+    properties = Properties()
+    properties.index = {"loadMode": before}
+    rows = {"city": [f"city {n % 300:03d}" for n in range(6000)], "n": [n * 7 % 5000 for n in range(6000)]}
+    scene = Scene(tmp_path, 1, properties=properties, splits=[[batch_of(SCHEMA, rows)]])
+    properties.index = {"loadMode": after, "invertedIndexColumns": ["city"], "rangeIndexColumns": ["n"]}
+    scene.reload("job1")
+    segment = scene.registry.segments(TABLE)["s0"]
+    assert isinstance(segment.directory, ResidentDirectory) == (after == "HEAP") and layout.RANGE_DOCS in scene.kinds("s0", "n")
+    assert pa.Table.from_batches(segment.to_batches()).to_pydict() == rows
 
 
 def test_a_load_builds_what_is_missing(tmp_path: Path) -> None:
