@@ -8,7 +8,7 @@ the old in the last step: whoever opens the segment before it finds the old inde
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -80,9 +80,9 @@ def plan_reload(segment: ImmutableSegment, schema: Schema, indexing: Mapping[str
     return ReloadPlan(build, restore, dropped)
 
 
-def needs_rebuild(segment: ImmutableSegment, schema: Schema, indexing: Mapping[str, ColumnIndexing]) -> str:
+def needs_rebuild(segment: ImmutableSegment, schema: Schema, indexing: Mapping[str, ColumnIndexing], trees: Iterable[str] = ()) -> str:
     """What the config asks for and no reload brings, in words, "" if it is nothing: columns stay raw, or with a dictionary, as they were
-    built, and so have only the indexes that such columns can have."""
+    built, and so have only the indexes that such columns can have. `trees`: why star-trees cannot be built."""
     found = []
     for column in _columns_of(segment, schema):
         asked = indexing[column.name]
@@ -95,6 +95,7 @@ def needs_rebuild(segment: ImmutableSegment, schema: Schema, indexing: Mapping[s
         lacking = [name for name in as_asked if name not in as_stored]
         stored, wanted = ("raw", "with a dictionary") if asked.dictionary else ("with a dictionary", "raw")
         found.append(f"'{column.name}' is stored {stored}, the config asks for it {wanted}{''.join(f', and for its {name} index' for name in lacking)}")
+    found += trees
     return f"{'; '.join(found)}: build the segment anew and upload it" if found else ""
 
 

@@ -41,8 +41,7 @@ class IndexUpkeep:
         if schema is None or config is None:
             return segment, NO_DOCUMENTS
         indexing = resolve_indexing(schema, config)
-        plan = _plan(schema, config, indexing, segment, drop=drop)
-        beyond = needs_rebuild(segment, schema, indexing)
+        plan, beyond = _plan(schema, config, indexing, segment, drop=drop)
         directory = _place(config, segment)
         words = f"{plan.words()}; {beyond}" if beyond else plan.words()
         if plan.is_empty and directory is segment.directory:
@@ -62,7 +61,8 @@ class IndexUpkeep:
         indexing = resolve_indexing(schema, config)
         needed = {}
         for segment in segments:
-            plan, directory = _plan(schema, config, indexing, segment, drop=True), _place(config, segment)
+            plan, _ = _plan(schema, config, indexing, segment, drop=True)
+            directory = _place(config, segment)
             if not plan.is_empty or directory is not segment.directory:
                 needed[segment.name] = with_move(plan.words(), segment.directory, directory)
         return needed
@@ -73,7 +73,7 @@ class IndexUpkeep:
         if schema is None or config is None:
             return {}
         indexing = resolve_indexing(schema, config)
-        found = ((segment.name, needs_rebuild(segment, schema, indexing)) for segment in segments)
+        found = ((segment.name, _plan(schema, config, indexing, segment, drop=True)[1]) for segment in segments)
         return {name: words for name, words in found if words}
 
     def _documents(self, table: str) -> tuple[Schema | None, TableConfig | None]:
@@ -101,9 +101,12 @@ def with_move(words: str, before: SegmentDirectory, after: SegmentDirectory) -> 
     return place if words == NOTHING_TO_DO else f"{words}; {place}"
 
 
-def _plan(schema: Schema, config: TableConfig, indexing: Mapping[str, ColumnIndexing], segment: ImmutableSegment, *, drop: bool) -> ReloadPlan:
+def _plan(schema: Schema, config: TableConfig, indexing: Mapping[str, ColumnIndexing], segment: ImmutableSegment, *, drop: bool) -> tuple[ReloadPlan, str]:
+    """What a reload does, and what the config asks for that only a new build brings, in words."""
     plan = plan_reload(segment, schema, indexing, drop=drop)
+    reasons: tuple[str, ...] = ()
     if drop and config.indexing.enable_dynamic_star_tree_creation:
-        # Not on every load: a tree that cannot be built would be tried each time.
-        plan = replace(plan, trees=missing_trees(schema, config, segment.metadata))
-    return plan
+        # Not on every load: a tree that has too many records would be tried each time.
+        trees, reasons = missing_trees(schema, config, segment)
+        plan = replace(plan, trees=trees)
+    return plan, needs_rebuild(segment, schema, indexing, reasons)

@@ -53,6 +53,25 @@ def test_a_reload_says_what_only_a_new_build_brings(tmp_path: Path) -> None:
     assert scene.upkeep.needed(TABLE, scene.registry.segments(TABLE).values()) == {}, "a further reload would change nothing"
 
 
+def test_a_star_tree_that_the_columns_do_not_allow_is_told_and_keeps_nothing_else_from_being_done(tmp_path: Path) -> None:
+    properties = Properties()
+    properties.index = {"noDictionaryColumns": ["city"]}
+    scene = Scene(tmp_path, 1, properties=properties)
+    tree = {"functionColumnPairs": ["COUNT__*"], "maxLeafRecords": 1}
+    trees = [tree | {"dimensionsSplitOrder": order} for order in (["n"], ["city", "n"], ["n", "later"])]
+    properties.index = {"loadMode": "HEAP", "rangeIndexColumns": ["n"], "enableDynamicStarTreeCreation": True, "starTreeIndexConfigs": trees}
+    properties.fields["dimensionFieldSpecs"].append({"name": "later", "dataType": "INT"})
+    scene.reload("job1")
+    assert scene.counts("job1") == (1, 1, 0)
+    changes = scene.status("job1")["changes"]["s0"]
+    assert changes.startswith("built n.range; built star-tree(n); 'city' is stored raw") and "read into memory" in changes
+    assert "star-tree(city, n) cannot be built: its dimension 'city' has no dictionary" in changes
+    assert "star-tree(n, later) cannot be built: the segment has no column 'later'" in changes and "build the segment anew" in changes
+    segments = scene.registry.segments(TABLE).values()
+    assert scene.upkeep.needed(TABLE, segments) == {}, "a further reload would change nothing"
+    assert "star-tree(n, later)" in scene.upkeep.beyond(TABLE, segments)["s0"]
+
+
 def test_segments_are_in_memory_where_the_config_says_heap(tmp_path: Path) -> None:
     scene = Scene(tmp_path, 2)
 

@@ -16,7 +16,7 @@ from pinotpy.segment.data_source import Column
 from pinotpy.segment.decoded_cache import DECODED
 from pinotpy.segment.dictionary_encode import id_dtype
 from pinotpy.segment.directory import SegmentDraft
-from pinotpy.segment.metadata import ColumnMetadata, SegmentMetadata
+from pinotpy.segment.metadata import ColumnMetadata
 from pinotpy.segment.star_tree import metadata as names
 from pinotpy.segment.star_tree.build import STAR_ID, BuiltTree, TooManyRecordsError, build_tree
 from pinotpy.segment.star_tree.metadata import StarTreeMetadata
@@ -25,6 +25,7 @@ from pinotpy.segment.star_tree.spec import STATES_OF, TreeSpec, configured_trees
 if TYPE_CHECKING:
     from pinotpy.config.schema import Schema
     from pinotpy.config.table import TableConfig
+    from pinotpy.segment.immutable import ImmutableSegment
 
 _draft_ids = itertools.count(-1, -1)  # of decoded columns; those of open segments are positive
 _log = logging.getLogger(__name__)
@@ -76,16 +77,23 @@ def built_tree(spec: TreeSpec, columns: Mapping[str, Column], num_docs: int, wri
         raise DataError(f"a star-tree cannot be built: {error.message}: {advice}", tree=spec.path) from None
 
 
-def missing_trees(schema: Schema, table_config: TableConfig, metadata: SegmentMetadata) -> tuple[TreeSpec, ...]:
-    """The configured trees that a segment with rows does not have, as far as its columns allow; raises InvalidConfigError."""
-    there = {(tree.dimensions, tree.skip_star_node_creation_for_dimensions, tree.pairs, tree.max_leaf_records) for tree in metadata.star_trees}
-    stored = {column.name for column in metadata.columns}
-    missing = []
-    for spec in configured_trees(schema, table_config) if metadata.num_docs else ():
-        named = {*spec.dimensions, *(column for function, column in map(split_pair, spec.pairs) if STATES_OF[function])}
-        if (spec.dimensions, spec.skip_star_node_creation_for_dimensions, spec.pairs, spec.max_leaf_records) not in there and named <= stored:
+def missing_trees(schema: Schema, table_config: TableConfig, segment: ImmutableSegment) -> tuple[tuple[TreeSpec, ...], tuple[str, ...]]:
+    """The configured trees that a segment with rows does not have: those that its columns allow, and why the others cannot be built, in
+    words. Raises InvalidConfigError."""
+    there = {(tree.dimensions, tree.skip_star_node_creation_for_dimensions, tree.pairs, tree.max_leaf_records) for tree in segment.metadata.star_trees}
+    missing, reasons = [], []
+    for spec in configured_trees(schema, table_config) if segment.num_docs else ():
+        if (spec.dimensions, spec.skip_star_node_creation_for_dimensions, spec.pairs, spec.max_leaf_records) in there:
+            continue
+        named = dict.fromkeys([*spec.dimensions, *(column for function, column in map(split_pair, spec.pairs) if STATES_OF[function])])
+        lacking = [name for name in named if not segment.has_column(name)]
+        columns = {name: segment.column(name) for name in named if name not in lacking}
+        reason = f"the segment has no column {', '.join(map(repr, lacking))}" if lacking else why_not(spec, columns, segment.num_docs)
+        if reason is None:
             missing.append(spec)
-    return tuple(missing)
+        else:
+            reasons.append(f"star-tree({', '.join(spec.dimensions)}) cannot be built: {reason}")
+    return tuple(missing), tuple(reasons)
 
 
 def write_star_tree(tree: BuiltTree, columns: Mapping[str, Column], writer: BufferWriter) -> StarTreeMetadata:
