@@ -171,6 +171,11 @@ SQL_RULES: dict[str, Rule] = {
     "equal-times": lambda text, theirs, ours: (
         re.search(r"(FIRST|LAST)_?WITH_?TIME\([^,]+, *(?!id\b)", text) is not None and _cells(theirs, ours, lambda a, b: b is None or type(a) is type(b))
     ),
+    "moments-of-nulls": lambda text, theirs, ours: (
+        "enableNullHandling=true" in text
+        and re.search(r"COVAR_|SKEWNESS|KURTOSIS", text) is not None
+        and _cells(theirs, ours, lambda a, b: a == b or b is None or type(b) is float)
+    ),
     "groups-limit": lambda text, theirs, ours: "numGroupsLimit" in text and bool(ours.get("numGroupsLimitReached")),
     **COMMON_RULES,
 }

@@ -19,8 +19,9 @@ _WHOLE = ("INT", "LONG", "TIMESTAMP")
 def _product(first: str, second: str) -> str:
     """The covariance of two arguments: in whole numbers of quarters, because the defaults of nulls leave no digits of doubles."""
     x, y = (f"((({{{place}}})::DOUBLE * 4)::HUGEINT)" for place in (first, second))
-    number = f"(count({x}) @)::HUGEINT"
-    return f"(({number} * (sum({x} * {y}) @) - (sum({x}) @) * (sum({y}) @))::DOUBLE / 16 / nullif({number}, 0) / nullif({number}, 0))"
+    number = f"(count({x} * {y}) @)::HUGEINT"
+    sums = (f"sum(CASE WHEN {other} IS NOT NULL THEN {one} END) @" for one, other in ((x, y), (y, x)))
+    return f"(({number} * (sum({x} * {y}) @) - {' * '.join(f'({total})' for total in sums)})::DOUBLE / 16 / nullif({number}, 0) / nullif({number}, 0))"
 
 
 class SqlRarerAggregates:
@@ -90,13 +91,9 @@ class SqlRarerAggregates:
         return name, replace(found, rough=True)
 
     def _covariance(self) -> tuple[str, Sql]:
-        # Not null-aware in either mode (sql-live §5): nulls read as defaults.
-        name, found = self._made("COVAR_POP", "DOUBLE", "COVAR_POP({0}, {1})", _product("0", "1"), "'-inf'::DOUBLE", *self._two_bounded())
-        return name, replace(found, nulls=found.plain, rough=True)
-
-    def _two_bounded(self) -> list[Sql]:
-        found = [self.maker.of_column(self._bounded()) for _ in range(2)]
-        return [replace(column, nulls=column.plain) for column in found]
+        columns = [self.maker.of_column(self._bounded()) for _ in range(2)]
+        name, found = self._made("COVAR_POP", "DOUBLE", "COVAR_POP({0}, {1})", _product("0", "1"), "'-inf'::DOUBLE", *columns)
+        return name, replace(found, rough=True)
 
     def _list(self) -> tuple[str, Sql]:
         kind, type_name = self.rng.choice([("INT", "INT"), ("LONG", "LONG"), ("STRING", "STRING")])

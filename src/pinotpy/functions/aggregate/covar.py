@@ -1,7 +1,8 @@
 """COVAR_POP(x, y), COVAR_SAMP: the covariance of two numbers of a row, exact and rounded once.
 
 The state is the number of rows and the exact sums of x, y and x * y (docs/adr/0003-sums.md; a product is the sum of two doubles): the
-same rows give the same bits for any split. Over- or underflowing products are as doubles have them."""
+same rows give the same bits for any split. Over- or underflowing products are as doubles have them. Under null handling a row counts where
+neither x nor y is null."""
 
 from __future__ import annotations
 
@@ -28,7 +29,6 @@ Doubles = NDArray[np.float64]
 class Covariance(AggregateFunction):
     result_type: ClassVar[DataType] = DataType.DOUBLE
     sql_only: ClassVar[bool] = True
-    null_aware: ClassVar[bool] = False  # as the reference, which takes defaults for null in both modes
     num_expressions: ClassVar[int] = 2
     reads_rows: ClassVar[bool] = True
     parameters: ClassVar[str] = ", y"
@@ -60,11 +60,11 @@ class Covariance(AggregateFunction):
         rounded = [round_exact(state) for state in states[1:]]
         finite = np.logical_and.reduce([np.isfinite(column) for column in rounded]).tolist()
         integers = [[value << bit for value in values] for values, bit, _ in map(exact_integers, states[1:])]
-        out = []
+        out: list[float | None] = []
         for row, count in enumerate(counts.tolist()):
             divisor = count - 1 if self._sample else count
             if divisor <= 0:
-                out.append(float("-inf"))
+                out.append(None if null_handling else float("-inf"))
             elif finite[row]:
                 out.append(_covariance(count, divisor, *(column[row] for column in integers)))
             else:
@@ -84,11 +84,15 @@ def _covariance(count: int, divisor: int, x: int, y: int, xy: int) -> float:
 def _collect(block: RowBlock, num_rows: int) -> list[pa.Array]:
     from pinotpy.kernels.row_updates import products
 
-    x, y = _doubles(block.argument(0)), _doubles(block.argument(1))
+    first, second, rows = block.argument(0), block.argument(1), block.rows
+    if first.null_count or second.null_count:
+        valid = pc.and_(first.is_valid(), second.is_valid())
+        first, second, rows = first.filter(valid), second.filter(valid), rows[valid.to_numpy(zero_copy_only=False)]
+    x, y = _doubles(first), _doubles(second)
     high, low = np.empty_like(x), np.empty_like(x)
     products(x, y, high, low)
-    counts = np.bincount(block.rows, minlength=num_rows).astype(np.int64)
-    return [pa.array(counts), *(_sums(block.rows, parts, num_rows) for parts in ((x,), (y,), (high, low)))]
+    counts = np.bincount(rows, minlength=num_rows).astype(np.int64)
+    return [pa.array(counts), *(_sums(rows, parts, num_rows) for parts in ((x,), (y,), (high, low)))]
 
 
 def _sums(rows: NDArray[np.int64], parts: Sequence[Doubles], num_rows: int) -> pa.Array:
@@ -114,14 +118,14 @@ def _sums(rows: NDArray[np.int64], parts: Sequence[Doubles], num_rows: int) -> p
 
 
 def _doubles(values: pa.Array) -> Doubles:
-    """Numbers as doubles, never null."""
+    """Numbers without nulls as doubles."""
     if pa.types.is_binary(values.type):  # BIG_DECIMAL: its values are decoded once each
         encoded = values.dictionary_encode()
         decoded: Any = np.array([float(decode_decimal(value)) for value in encoded.dictionary.to_pylist()], np.float64)
         return np.ascontiguousarray(decoded[encoded.indices.to_numpy(zero_copy_only=False)]) if len(values) else np.empty(0, np.float64)
     if pa.types.is_boolean(values.type):
         values = values.cast(pa.int8())
-    return np.ascontiguousarray(pc.fill_null(values, 0).to_numpy(zero_copy_only=False).astype(np.float64))
+    return np.ascontiguousarray(values.to_numpy(zero_copy_only=False).astype(np.float64))
 
 
 FUNCTIONS = (

@@ -11,12 +11,11 @@ from pinotpy.functions.spec import AggregateExample
 
 
 class Kurtosis(PowerSums):
-    """n(n + 1) / ((n − 1)(n − 2)(n − 3)) × Σ((x − average) / s)⁴ − 3(n − 1)² / ((n − 2)(n − 3)) with s² = VAR_SAMP. As in the
-    reference, null rows count with their default even under null handling, and equal values give 0."""
+    """n(n + 1) / ((n − 1)(n − 2)(n − 3)) × Σ((x − average) / s)⁴ − 3(n − 1)² / ((n − 2)(n − 3)) with s² = VAR_SAMP. Equal
+    values give 0, as in the reference."""
 
     power: ClassVar[int] = 4
     nothing: ClassVar[float] = nan
-    null_aware: ClassVar[bool] = False
     summary: ClassVar[str] = "The excess kurtosis of which the values are a sample; NaN of fewer than 4, 0 of equal values."
     examples: ClassVar[Mapping[str, AggregateExample]] = {"kurtosis": AggregateExample("KURTOSIS(points)", 1.0965851770981605)}
 

@@ -11,12 +11,10 @@ from pinotpy.functions.spec import AggregateExample
 
 
 class Skewness(PowerSums):
-    """n / ((n − 1)(n − 2)) × Σ((x − average) / s)³ with s² = VAR_SAMP. As in the reference, null rows count with their default
-    even under null handling, and equal values give 0."""
+    """n / ((n − 1)(n − 2)) × Σ((x − average) / s)³ with s² = VAR_SAMP. Equal values give 0, as in the reference."""
 
     power: ClassVar[int] = 3
     nothing: ClassVar[float] = nan
-    null_aware: ClassVar[bool] = False
     summary: ClassVar[str] = "The skewness of which the values are a sample; NaN of fewer than 3, 0 of equal values."
     examples: ClassVar[Mapping[str, AggregateExample]] = {"skewness": AggregateExample("SKEWNESS(points)", 1.0440666009104942)}
 

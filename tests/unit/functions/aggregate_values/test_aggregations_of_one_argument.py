@@ -195,14 +195,14 @@ CALLS: dict[str, tuple[str, Callable[[Values], Any], Any, Any]] = {
     "STDDEV_SAMP(l)": ("l", lambda v: _deviation(v, 1), "-Infinity", None),
     "STDDEV_POP(b)": ("b", lambda v: _deviation(v, 0), "-Infinity", None),
     "VAR_POP(i + l)": ("il", lambda v: _variance(v, 0), "-Infinity", None),
-    "SKEWNESS(i)": ("i", _skewness, "NaN", "NaN"),
-    "SKEWNESS(l)": ("l", _skewness, "NaN", "NaN"),
-    "SKEWNESS(d)": ("d", _skewness, "NaN", "NaN"),
-    "SKEWNESS(w)": ("w", _skewness, "NaN", "NaN"),
-    "KURTOSIS(i)": ("i", _kurtosis, "NaN", "NaN"),
-    "KURTOSIS(l)": ("l", _kurtosis, "NaN", "NaN"),
-    "KURTOSIS(f)": ("f", _kurtosis, "NaN", "NaN"),
-    "KURTOSIS(w)": ("w", _kurtosis, "NaN", "NaN"),
+    "SKEWNESS(i)": ("i", _skewness, "NaN", None),
+    "SKEWNESS(l)": ("l", _skewness, "NaN", None),
+    "SKEWNESS(d)": ("d", _skewness, "NaN", None),
+    "SKEWNESS(w)": ("w", _skewness, "NaN", None),
+    "KURTOSIS(i)": ("i", _kurtosis, "NaN", None),
+    "KURTOSIS(l)": ("l", _kurtosis, "NaN", None),
+    "KURTOSIS(f)": ("f", _kurtosis, "NaN", None),
+    "KURTOSIS(w)": ("w", _kurtosis, "NaN", None),
     "MODE(i)": ("i", lambda v: _modes(v)[0], "-Infinity", None),
     "MODE(i, 'MAX')": ("i", lambda v: _modes(v)[-1], "-Infinity", None),
     "MODE(i, 'avg')": ("i", lambda v: sum(_modes(v)) / len(_modes(v)), "-Infinity", None),
@@ -217,8 +217,6 @@ CALLS: dict[str, tuple[str, Callable[[Values], Any], Any, Any]] = {
 }
 
 
-# These see the default value of null rows even under null handling, as in the reference.
-DEFAULTS_OF_NULLS = ("SKEWNESS", "KURTOSIS")
 # The oracle rounds these more often than once.
 ROUNDED = ("SKEWNESS", "STDDEV")
 
@@ -238,8 +236,7 @@ def _read(row: dict[str, Any], column: str, null_handling: bool) -> Any:
 
 def _expected(call: str, rows: Rows, null_handling: bool) -> Any:
     column, value, nothing, nothing_known = CALLS[call]
-    aware = null_handling and not call.startswith(DEFAULTS_OF_NULLS)
-    values = [found for row in rows if (found := _read(row, column, aware)) is not None]
+    values = [found for row in rows if (found := _read(row, column, null_handling)) is not None]
     answer = value(values) if values else None
     return _shown(answer) if answer is not None else nothing_known if null_handling else nothing
 
