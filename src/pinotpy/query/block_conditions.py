@@ -148,7 +148,7 @@ def _written(compiler: BlockCompiler, call: Call) -> Lane:
         return None if column is None else column.data_type
 
     context = compiler.context
-    compiled = FilterCompiler(context.dialect, type_of, null_handling=context.null_handling).compile(call)
+    compiled = FilterCompiler(context.dialect, type_of, null_handling=context.null_handling, as_value=True).compile(call)
     return Lane(Kind.FLAGS, DataType.BOOLEAN, constant=True) if compiled is None else filter_lane(compiler, compiled)
 
 

@@ -9,6 +9,7 @@ from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError, ParseError, PinotError, QueryExecutionError
 from pinotpy.functions.patterns import regexp_pattern
 from pinotpy.pql.ast import Call, Dialect, Expression, Identifier, Literal, Position
+from pinotpy.pql.literals import null_literal
 from pinotpy.pql.sql_keywords import MULTI_STAGE
 from pinotpy.query.context import And, Bound, Comparison, Constant, ExpressionPredicate, Filter, LiteralValue, Not, Or, Predicate
 from pinotpy.query.deadline import Check, no_deadline
@@ -24,6 +25,8 @@ _FLIPPED: Final = {
     "greater_than": "less_than",
     "greater_than_or_equal": "less_than_or_equal",
 }
+_NULL: Final = null_literal(Position(0, 0))
+_UNKNOWN: Final = ExpressionPredicate(Call("equals", (_NULL, _NULL)))  # as a value: null in every row
 _TEXT_TYPES: Final = (DataType.STRING, DataType.JSON)
 
 
@@ -38,11 +41,15 @@ class FilterCompiler:
     Args:
         type_of: type of a column by name, None for all else (aggregations in HAVING).
         null_handling: whether IS TRUE and its like must tell unknown from false.
+        as_value: the condition's value is asked for, which may be null.
         check: the query's deadline.
     """
 
-    def __init__(self, dialect: Dialect, type_of: Callable[[str], DataType | None], *, null_handling: bool, check: Check = no_deadline) -> None:
+    def __init__(
+        self, dialect: Dialect, type_of: Callable[[str], DataType | None], *, null_handling: bool, as_value: bool = False, check: Check = no_deadline
+    ) -> None:
         self._check = check
+        self._as_value = as_value and null_handling
         self._dialect = dialect
         self._type_of = type_of
         self._null_handling = null_handling
@@ -88,6 +95,8 @@ class FilterCompiler:
 
     def _unknown(self) -> Filter:
         """A constant that is null keeps no row: it is false, and below a NOT true, because NOT of null is null again."""
+        if self._as_value:
+            return _UNKNOWN
         return Constant(self._null_handling and self._negated)
 
     def _constant(self, literal: Literal) -> Filter:
@@ -110,6 +119,8 @@ class FilterCompiler:
         if not isinstance(right, Literal):
             return ExpressionPredicate(Call(name, (left, right), position=node.position))
         if right.value is None:
+            if right.data_type is not None:
+                return self._unknown()
             raise parse_error(f"{MULTI_STAGE}; = NULL is never true, write IS NULL or IS NOT NULL", node.position)
         if isinstance(right.value, bool) and isinstance(left, Call) and left.name in _CONDITION_NAMES and name in ("equals", "not_equals"):
             return self._filter(left) if right.value is (name == "equals") else self._not(left)
@@ -130,7 +141,7 @@ class FilterCompiler:
             raise parse_error(f"expected BETWEEN to have a value and two bounds, found {len(node.args)} arguments", node.position)
         left, low, high = node.args
         lower, upper = self._literal(low, node), self._literal(high, node)
-        if isinstance(left, Literal):
+        if isinstance(left, Literal) or lower is None or upper is None:
             both = Call("and", (Call("less_than_or_equal", (low, left)), Call("less_than_or_equal", (left, high))))
             return self._filter(fold_constants(both))
         return Predicate(left, Comparison.RANGE, lower=Bound(lower, True), upper=Bound(upper, True))
@@ -138,17 +149,25 @@ class FilterCompiler:
     def _in(self, node: Call) -> Filter:
         if len(node.args) < 2:
             raise parse_error("expected IN to have a value and a list", node.position)
-        values = tuple([arg.value if type(arg) is Literal and arg.value is not None else self._literal(arg, node) for arg in node.args[1:]])
-        comparison = Comparison.IN if node.name == "in" else Comparison.NOT_IN
+        listed = [arg.value if type(arg) is Literal and arg.value is not None else self._literal(arg, node) for arg in node.args[1:]]
+        values = tuple([value for value in listed if value is not None])
+        is_in = node.name == "in"
         left = node.args[0]
+        if not values or (isinstance(left, Literal) and left.value is None):
+            return self._unknown()
         if isinstance(left, Literal):
-            if left.value is None:
-                return self._unknown()
             found = any(type(value) is type(left.value) and value == left.value for value in values)
-            return Constant(found is (comparison is Comparison.IN))
-        return Predicate(left, comparison, values)
+            return Constant(found is is_in) if found or len(values) == len(listed) else self._unknown()
+        members = Predicate(left, Comparison.IN if is_in else Comparison.NOT_IN, values)
+        if len(values) == len(listed):
+            return members
+        # x may be the null of the list: IN is true or unknown, NOT IN false or unknown.
+        return (Or if is_in else And)((members, self._unknown()))
 
-    def _literal(self, expression: Expression, node: Call) -> LiteralValue:
+    def _literal(self, expression: Expression, node: Call) -> LiteralValue | None:
+        """The value of a literal; None of a computed one that is null."""
+        if isinstance(expression, Literal) and expression.data_type is not None:
+            return expression.value
         if not isinstance(expression, Literal) or expression.value is None:
             word = node.name.upper().replace("_", " ")
             hint = "write IS NULL beside the list" if isinstance(expression, Literal) else "compare columns with =, < or > one by one"
@@ -159,6 +178,8 @@ class FilterCompiler:
         if len(node.args) not in (2, 3):
             raise parse_error(f"expected {node.name.upper()} to have a value and a pattern, found {len(node.args)} arguments", node.position)
         pattern = self._pattern(node)
+        if pattern is None:
+            return self._unknown()
         escape = "\\"
         if len(node.args) == 3:
             third = node.args[2]
@@ -172,6 +193,8 @@ class FilterCompiler:
             raise parse_error(f"expected REGEXP_LIKE to have a value and a pattern, found {len(node.args)} arguments", node.position)
         flags = "i" if self._dialect is Dialect.PQL else ""
         pattern = self._pattern(node)
+        if pattern is None:
+            return self._unknown()
         if len(node.args) == 3:
             third = node.args[2]
             if not isinstance(third, Literal) or third.text not in ("i", "c"):
@@ -189,7 +212,8 @@ class FilterCompiler:
             raise parse_error("expected TEXT_MATCH to have a column and a search text", node.position)
         if not isinstance(node.args[0], Identifier):
             raise parse_error("expected TEXT_MATCH to have a column, whose text index is searched, found an expression", node.position)
-        return Predicate(node.args[0], Comparison.TEXT_MATCH, (self._pattern(node),))
+        pattern = self._pattern(node)
+        return self._unknown() if pattern is None else Predicate(node.args[0], Comparison.TEXT_MATCH, (pattern,))
 
     def _json_match(self, node: Call) -> Filter:
         if len(node.args) != 2:
@@ -200,18 +224,20 @@ class FilterCompiler:
         data_type = self._type_of(column.name)
         if data_type is not None and data_type not in _TEXT_TYPES:
             raise InvalidQueryError(f"Unsupported data type: {data_type}: JSON_MATCH needs a JSON or STRING column" + position_text(column.position))
-        return Predicate(column, Comparison.JSON_MATCH, (self._pattern(node),))
+        pattern = self._pattern(node)
+        return self._unknown() if pattern is None else Predicate(column, Comparison.JSON_MATCH, (pattern,))
 
-    def _pattern(self, node: Call) -> str:
+    def _pattern(self, node: Call) -> str | None:
+        """The text of a pattern; None where it, or the value beside it, is null."""
         left, pattern = node.args[0], node.args[1]
-        if not isinstance(pattern, Literal) or pattern.value is None:
+        if not isinstance(pattern, Literal) or (pattern.value is None and pattern.data_type is None):
             raise parse_error(f"{MULTI_STAGE}; expected a pattern in single quotes in {node.name.upper()}", pattern.position)
         if self._dialect is Dialect.SQL and isinstance(left, Identifier):
             data_type = self._type_of(left.name)
             if data_type is not None and data_type not in _TEXT_TYPES:
                 hint = f"CAST({'…' if left.name.startswith('$') else left.name} AS VARCHAR) makes it text"
                 raise InvalidQueryError(f"Unsupported data type: {data_type}: {node.name.upper()} needs text; {hint}" + position_text(left.position))
-        return pattern.text
+        return None if pattern.value is None or (isinstance(left, Literal) and left.value is None) else pattern.text
 
     def _null(self, node: Call) -> Filter:
         (left,) = self._one(node)

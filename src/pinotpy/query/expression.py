@@ -270,7 +270,7 @@ def _written_predicate(rows: Rows, call: Call) -> pa.Array:
         column = rows.types.columns.get(name)
         return None if column is None else column.data_type
 
-    compiled = FilterCompiler(rows.context.dialect, type_of, null_handling=rows.context.null_handling).compile(call)
+    compiled = FilterCompiler(rows.context.dialect, type_of, null_handling=rows.context.null_handling, as_value=True).compile(call)
     return pa.array(np.ones(rows.count, np.bool_)) if compiled is None else rows.filter(compiled)
 
 

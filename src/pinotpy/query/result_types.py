@@ -111,7 +111,7 @@ def result_type(expression: Expression | AggregationRef, context: QueryContext) 
 
 def type_of_literal(literal: Literal) -> DataType | None:
     """The type of a constant: the one that computing it gave, else that of its value."""
-    return literal_type(literal.value) if literal.data_type is None else literal.data_type
+    return literal_type(literal.value) if literal.data_type is None or literal.value is None else literal.data_type
 
 
 def literal_type(value: object) -> DataType | None:

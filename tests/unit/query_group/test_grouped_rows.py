@@ -143,7 +143,8 @@ def test_covariances_are_those_of_exact_fractions_to_the_last_bit(cluster: InPro
 
 @pytest.mark.parametrize("nulls", [False, True])
 @pytest.mark.parametrize(
-    "condition", ["kind <> 2", "x IS NULL", "id < 3", "id < 0 AND x > 5"]  # most rows; null in every row; perhaps one that counts; none
+    "condition",
+    ["kind <> 2", "x IS NULL", "id < 3", "id < 0 AND x > 5"],  # most rows; null in every row; perhaps one that counts; none
 )
 def test_covariances_agree_with_duckdb(cluster: InProcessCluster, condition: str, nulls: bool) -> None:
     """Where an argument is null the row does not count, as in DuckDB; without null handling the default stands for the null."""

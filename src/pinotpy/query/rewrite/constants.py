@@ -2,12 +2,14 @@
 
 What they are named by is their value, as in the reference (sql-live.md §2): bare where nothing but constants is selected, quoted beside
 columns. A TIMESTAMP becomes LONG, JSON text, as there. Arrays, calls with a NULL, user functions and calls of
-the clock (pin_time.py) stay calls; what the clock's functions cannot take is refused here all the same, as the reference does.
+the clock (pin_time.py) stay calls; what the clock's functions cannot take is refused here all the same, as the reference does. In
+comparisons, lists, bounds and patterns calls with a NULL become constants, too: a condition with a null among them is unknown.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from operator import is_
 from typing import Final
 
 from pinotpy.data_types import DataType
@@ -22,9 +24,10 @@ from pinotpy.query.compile_filter import parse_error
 from pinotpy.query.context import QueryContext, QueryKind
 from pinotpy.query.expression import Rows
 from pinotpy.query.positions import position_text
-from pinotpy.query.result_types import PREDICATES, literal_type
+from pinotpy.query.result_types import COMPARISONS, CONDITIONS, PREDICATES, literal_type
 from pinotpy.query.rewrite.fold import fold_constants
 
+_TAKES_LITERALS: Final = COMPARISONS | {"between", "in", "not_in", "like", "regexp_like", "text_match", "json_match"}
 _NO_TABLE: Final = QueryContext(Dialect.SQL, QueryKind.SELECTION, "", (), null_handling=True)
 # As in the reference, whose constants have no such types.
 _SHOWN_AS: Final = {DataType.TIMESTAMP: DataType.LONG, DataType.JSON: DataType.STRING}
@@ -43,9 +46,22 @@ def fold_functions(expression: Expression) -> Expression:
     if condition is not expression.filter or any(new is not old for new, old in zip(args, expression.args, strict=True)):
         expression = replace(expression, args=args, filter=condition)
     if expression.filter is not None or not all(isinstance(arg, Literal) for arg in args):
-        return expression
+        return _with_literals(expression) if expression.name in _TAKES_LITERALS else expression
     folded = fold_constants(expression)
     return _computed(folded) if isinstance(folded, Call) else folded
+
+
+def _with_literals(condition: Call) -> Call:
+    """The condition with its constant arguments computed, those with a NULL among them."""
+    args = [_evaluated(arg) if isinstance(arg, Call) and _is_constant(arg) else arg for arg in condition.args]
+    return condition if all(map(is_, args, condition.args)) else replace(condition, args=tuple(args))
+
+
+def _is_constant(expression: Expression) -> bool:
+    if isinstance(expression, Call):
+        is_known = expression.name in CONDITIONS or _is_computed(expression)
+        return is_known and expression.filter is None and all(map(_is_constant, expression.args))
+    return isinstance(expression, Literal)
 
 
 def calls_constants(expression: Expression) -> bool:
@@ -72,13 +88,16 @@ def _reads_clock(call: Call) -> bool:
 
 
 def _computed(call: Call) -> Expression:
-    reads_clock = _reads_clock(call)
-    if not (reads_clock or _is_computed(call)) or any(isinstance(arg, Literal) and arg.value is None for arg in call.args):
+    if not (_reads_clock(call) or _is_computed(call)) or any(isinstance(arg, Literal) and arg.value is None for arg in call.args):
         return call
+    return _evaluated(call)
+
+
+def _evaluated(call: Call) -> Expression:
     rows = Rows(_NO_TABLE, 1, _no_column, _no_column)
     try:
         kind = rows.types.of(call)
-        if reads_clock or not kind.single_value or kind.data_type is None or kind.data_type is DataType.MAP:
+        if _reads_clock(call) or not kind.single_value or kind.data_type is None or kind.data_type is DataType.MAP:
             return call
         (value,) = rows.evaluate(call).to_pylist()
     except PinotError as error:
@@ -94,7 +113,7 @@ def _no_column(name: str) -> None:
 def _literal(value: object, data_type: DataType, position: Position) -> Literal:
     match value:
         case None:
-            return null_literal(position)
+            return replace(null_literal(position), data_type=data_type)
         case bool():
             return boolean_literal(value, position)
         case int():
