@@ -43,7 +43,7 @@ class Admission:
             else:
                 self._waiting.remove(place)
             if isinstance(problem, TimeoutError):
-                raise QueryTimeoutError("the query waited in the broker until its time was up: raise timeoutMs or lower the load") from None
+                raise QueryTimeoutError("the query waited in the broker until its time was up: lower the load") from None
             raise
 
     def leave(self) -> None:

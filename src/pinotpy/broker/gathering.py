@@ -69,7 +69,7 @@ class _Asking:
         broker, number = self._broker, self._number
         timeout_s = (self._deadline_ns - broker.clock.monotonic_ns()) / 1e9
         if timeout_s <= 0:
-            raise QueryTimeoutError("the query's time was up before the servers could be asked: raise timeoutMs or lower the load")
+            raise QueryTimeoutError("the query's time was up before the servers could be asked: lower the load")
         if server in self._asked:
             # A server ends queries by their number when a call breaks off: its second call for this query has another one.
             number = next(broker.numbers)

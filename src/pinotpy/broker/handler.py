@@ -19,6 +19,7 @@ from pinotpy.broker.gathering import gather
 from pinotpy.broker.parts import Broker, BrokerLimits, Question, SendToServer
 from pinotpy.broker.plan_cache import Asked, BoundQuery, Plan
 from pinotpy.broker.scatter import Gathered
+from pinotpy.broker.time_limit import TimeLimit, time_limit
 from pinotpy.config.schema import Schema
 from pinotpy.errors import ParseError, PinotError, QueryCancelledError, QueryTimeoutError
 from pinotpy.pql.ast import Dialect, Statement
@@ -67,6 +68,7 @@ async def answer_query(broker: Broker, question: Question, may_read: Callable[[s
     start_ns = broker.clock.monotonic_ns()
     laps = Laps()
     is_traced = question.trace
+    limit: TimeLimit | None = None
     context: QueryContext | None = None
     result: ReducedResult | None = None
     shown: dict[str, Any] | None = None
@@ -85,7 +87,8 @@ async def answer_query(broker: Broker, question: Question, may_read: Callable[[s
         is_traced = options.trace
         if not is_traced:
             laps = UNTIMED
-        deadline_ns = start_ns + _timeout_ms(broker, options) * 1_000_000
+        limit = time_limit(options.timeout_ms, broker.limits.timeout_ms)
+        deadline_ns = start_ns + limit.timeout_ms * 1_000_000
         laps.lap("PARSE", cached=known is not None)
         if not statement.table:
             context = compile_without_table(statement, options, functools.partial(_check_compiling, broker, deadline_ns))
@@ -98,7 +101,8 @@ async def answer_query(broker: Broker, question: Question, may_read: Callable[[s
             target = broker.catalog.resolve(statement.table, question.dialect)
             envelope.tables_queried = (target.raw_table_name,)
             if target.timeout_ms is not None:
-                deadline_ns = start_ns + _timeout_ms(broker, options, target.timeout_ms) * 1_000_000
+                limit = time_limit(options.timeout_ms, broker.limits.timeout_ms, target.timeout_ms)
+                deadline_ns = start_ns + limit.timeout_ms * 1_000_000
             laps.lap("ROUTE")
             context = plan.compiled_for(target.schema)
             if context is None:
@@ -127,6 +131,9 @@ async def answer_query(broker: Broker, question: Question, may_read: Callable[[s
     except PinotError as error:
         shown = table = None
         envelope.exceptions.append(QueryException(error.code, error.message))
+    if limit is not None:
+        envelope.warnings = limit.warnings()
+        envelope.exceptions = limit.named_in(envelope.exceptions) if envelope.exceptions else []
     took_ms = (broker.clock.monotonic_ns() - start_ns) / 1e6
     envelope.time_used_ms = int(took_ms)
     _report(broker, question, envelope, took_ms)
@@ -142,12 +149,6 @@ async def answer_query(broker: Broker, question: Question, may_read: Callable[[s
     laps.lap("WRITE", bytesOut=len(body))
     envelope.trace["broker"] = trace_text(laps.stages())
     return await asyncio.to_thread(write, shown, envelope) if is_long else write(shown, envelope)
-
-
-def _timeout_ms(broker: Broker, options: QueryOptions, of_table_ms: int | None = None) -> int:
-    """The query's own time, else its table's, else the broker's; a query may ask for as much as the table or the broker gives."""
-    default_ms = of_table_ms or broker.limits.timeout_ms
-    return min(options.timeout_ms or default_ms, max(default_ms, broker.limits.timeout_ms))
 
 
 def _bound(plan: Plan, known: Plan | None, asked: Asked | None, context: QueryContext) -> BoundQuery | None:
@@ -216,7 +217,7 @@ async def _compile(broker: Broker, question: Question, plan: Plan, schema: Schem
 
 def _check_compiling(broker: Broker, deadline_ns: int) -> None:
     if broker.clock.monotonic_ns() > deadline_ns:
-        raise QueryTimeoutError("the query's time was up while it was compiled: shorten it, write OR of equalities as IN, or raise timeoutMs")
+        raise QueryTimeoutError("the query's time was up while it was compiled: shorten it, write OR of equalities as IN")
 
 
 async def _show(broker: Broker, show: Callable[[Check], _T], result: ReducedResult, deadline_ns: int) -> _T:
@@ -274,7 +275,7 @@ def _shown_shortly(broker: Broker, plan: Plan, context: QueryContext, gathered: 
 
 
 def _written_too_late() -> QueryTimeoutError:
-    return QueryTimeoutError("the query's time was up while its answer was written: ask for fewer rows or columns, or raise timeoutMs")
+    return QueryTimeoutError("the query's time was up while its answer was written: ask for fewer rows or columns")
 
 
 async def _reduce(broker: Broker, context: QueryContext, gathered: Gathered, envelope: Envelope, laps: Laps, deadline_ns: int) -> ReducedResult | None:
@@ -322,7 +323,7 @@ async def _reduce(broker: Broker, context: QueryContext, gathered: Gathered, env
             # A thread cannot be stopped: past the deadline it ends on its own, for nobody.
             result, counted = await asyncio.wait_for(asyncio.to_thread(reduced), max((deadline_ns - start_ns) / 1e9, 0))
         except TimeoutError as error:
-            raise QueryTimeoutError("the query's time was up while answers were merged: ask for fewer groups or rows, or raise timeoutMs") from error
+            raise QueryTimeoutError("the query's time was up while answers were merged: ask for fewer groups or rows") from error
     envelope.reduce_time_ms = int((broker.clock.monotonic_ns() - start_ns) / 1e6)
     # Several servers together may have more groups than the limit: what was left out here is told as what a server leaves out.
     envelope.statistics.num_groups_limit_reached = counted.num_groups_limit_reached

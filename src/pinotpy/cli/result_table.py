@@ -27,7 +27,7 @@ def answer_console() -> Console:
 
 def print_answer(console: Console, answer: dict[str, Any], *, rows_max: int = ROWS_SHOWN_MAX) -> None:
     """Print all result tables of `answer`, or the plan that EXPLAIN found, then the trace if there is one, one line of counters,
-    and its exceptions in red."""
+    its warnings, and its exceptions in red."""
     for number, (names, rows, types) in enumerate(_results(answer)):
         if number:
             console.print()
@@ -43,6 +43,8 @@ def print_answer(console: Console, answer: dict[str, Any], *, rows_max: int = RO
         _print_lines(console, trace_lines(answer["traceInfo"]))
         console.print()
     console.print(f"[dim]{escape(summary(answer))}[/dim]")
+    for warning in answer.get("warnings") or []:
+        console.print(f"[yellow]warning[/yellow] {escape(_visible(str(warning)))}")
     faults = answer.get("exceptions") or []
     for fault in faults:
         console.print(f"[red]error {fault.get('errorCode')}[/red] {escape(_visible(str(fault.get('message'))))}")

@@ -57,8 +57,8 @@ _STATISTICS = {name: _wire_name(name) for name in Statistics.__dataclass_fields_
 class ResultSetGroup:
     """One answer. `columns`, `types`, `rows` and iteration are those of the first table; most answers have one.
 
-    `partial`: rows are missing; `exactness` and `reasons` say more. `trace` is server → operators, if the query asked for it.
-    `response` is the broker's JSON as it came, without rows if these came as Arrow.
+    `partial`: rows are missing; `exactness` and `reasons` say more. `warnings`: what was asked for and not given. `trace` is
+    server → operators, if the query asked for it. `response` is the broker's JSON as it came, without rows if these came as Arrow.
     """
 
     result_sets: tuple[ResultSet, ...]
@@ -67,6 +67,7 @@ class ResultSetGroup:
     partial: bool = False
     exactness: str = "exact"
     reasons: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     statistics: Statistics = field(default_factory=Statistics)
     trace: Mapping[str, Any] = field(default_factory=dict, repr=False)
     response: Mapping[str, Any] = field(default_factory=dict, repr=False)
@@ -155,6 +156,7 @@ def _parse(response: dict[str, Any], table: ResultSet | None) -> ResultSetGroup:
         partial=partial,
         exactness=str(response.get("exactness", "partial" if partial else "exact")),
         reasons=tuple(str(reason) for reason in response.get("exactnessReasons") or ()),
+        warnings=tuple(str(warning) for warning in response.get("warnings") or ()),
         statistics=Statistics(**{name: type(getattr(Statistics(), name))(response[key]) for name, key in _STATISTICS.items() if response.get(key) is not None}),
         trace={server: _unpacked(tree) for server, tree in dict(response.get("traceInfo") or {}).items()},
         response=response,

@@ -141,7 +141,9 @@ class BrokerSettings(ProcessSettings):
 
     host: str = setting("127.0.0.1", "pinot.broker.hostname", "pinotpy.host", about="Address that the broker listens on.", min_length=1)
     port: WholeNumber = setting(8099, "pinot.broker.client.queryPort", about="Query port; 0 picks a free one.", ge=0, le=65535)
-    timeout_ms: WholeNumber = setting(10_000, "pinot.broker.timeoutMs", about="Longest query; a client may ask for less.", unit="ms", ge=1)
+    timeout_ms: WholeNumber = setting(
+        10_000, "pinot.broker.timeoutMs", about="Longest query; a client may ask for less. The answer to one that asks for more warns.", unit="ms", ge=1
+    )
     response_rows_max: WholeNumber = setting(
         2**31 - 1,
         "pinot.broker.query.response.limit",

@@ -98,7 +98,7 @@ class QueryControl:
 
 
 def timeout_error() -> QueryTimeoutError:
-    return QueryTimeoutError("the query ran into its deadline while scanning: make it more selective or raise timeoutMs")
+    return QueryTimeoutError("the query ran into its deadline while scanning: make it more selective")
 
 
 def memory_limit_error(used: int, allowed: int) -> MemoryLimitError:

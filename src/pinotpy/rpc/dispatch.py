@@ -152,7 +152,7 @@ class Dispatcher:
     def _answer_query(self, handler: QuickHandler, request: bytes, head: RequestHead, deadline_s: float, peer: str) -> bytes | None:
         deadline_s = min(deadline_s, head.timeout_ms / 1000)
         if deadline_s <= 0:
-            raise QueryTimeoutError("the time of the query was up before it reached the server")
+            raise QueryTimeoutError("the time of the query was up before it reached the server: lower the load")
         try:
             return handler(request, deadline_s, peer)
         except PinotError as problem:
@@ -167,4 +167,4 @@ class Dispatcher:
 
 
 def waited_too_long() -> QueryTimeoutError:
-    return QueryTimeoutError("the query waited on the server for a place until its time was up: raise timeoutMs or lower the load")
+    return QueryTimeoutError("the query waited on the server for a place until its time was up: lower the load")

@@ -21,6 +21,7 @@ from pinotpy.errors import OutOfCapacityError, PinotError, QueryExecutionError, 
 from pinotpy.query.context import QueryContext
 from pinotpy.query.context_codec import decode_context
 from pinotpy.query.control import QueryControl, TooManyDocsError
+from pinotpy.query.deadline import SERVER_TIMEOUT_SETTING
 from pinotpy.query.execute import execute
 from pinotpy.query.partial import PartialResult, QueryException
 from pinotpy.query.trace import Trace, stage
@@ -176,7 +177,8 @@ class QueryService:
         and never waits for one: the thread that reads requests runs it; `docs_max`: where it would read more, TooManyDocsError."""
         start_ns = self._clock.monotonic_ns()
         # The request names the query's own time; brokers wait LAST_WORD_S longer than that, to be told that it was up.
-        timeout_s = max(min(request.timeout_ms / 1000, deadline_s, self._limits.timeout_ms / 1000), 0)
+        own_timeout_s = self._limits.timeout_ms / 1000
+        timeout_s = max(min(request.timeout_ms / 1000, deadline_s, own_timeout_s), 0)
         deadline_ns = start_ns + int(timeout_s * 1e9)
         trace = Trace() if request.flags & FLAG_TRACE else None
         control = QueryControl(deadline_ns, self._limits.memory_max_bytes, trace=trace, docs_max=docs_max)
@@ -190,12 +192,17 @@ class QueryService:
                 if trace is not None:
                     trace.current.add("WAIT", self._clock.monotonic_ns() - start_ns)
                 partial = self._execute(request, context, control)
+            if timeout_s >= own_timeout_s and partial.exceptions:
+                late = QueryTimeoutError.code
+                partial.exceptions = [replace(one, message=self._with_limit(one.message)) if one.code == late else one for one in partial.exceptions]
         except OutOfCapacityError:
             self._metrics.refused()
             raise
-        except QueryTimeoutError:
+        except QueryTimeoutError as error:
             self._metrics.waited_too_long()  # one that ran into its deadline is a partial result
-            raise
+            if timeout_s < own_timeout_s:
+                raise
+            raise QueryTimeoutError(self._with_limit(error.message)) from error
         finally:
             with self._lock:
                 self._running.pop(key, None)
@@ -203,6 +210,10 @@ class QueryService:
         took_ms = (self._clock.monotonic_ns() - start_ns) / 1e6
         self._report(request, partial, took_ms)
         return partial
+
+    def _with_limit(self, message: str) -> str:
+        """A time-out where this server's own limit bound, not the query's time: the broker's options and settings would change nothing."""
+        return f"{message}, or raise the setting {SERVER_TIMEOUT_SETTING} of the server ({self._limits.timeout_ms} ms)"
 
     def _place(self, request: ServerRequest, deadline_ns: int, control: QueryControl, is_quick: bool) -> AbstractContextManager[None]:
         if is_quick:

@@ -95,7 +95,7 @@ class QueryScheduler:
                     left_s = (deadline_ns - self._clock.monotonic_ns()) / 1e9
                     if left_s <= 0:
                         self._abandoned.add(ticket)
-                        raise QueryTimeoutError("the query waited for a free thread until its deadline passed; raise timeoutMs or lower the load")
+                        raise QueryTimeoutError("the query waited for a free thread until its deadline passed: lower the load")
                     self._condition.wait(min(left_s, 1.0))
                 self._serving = ticket + 1
                 self._running += 1

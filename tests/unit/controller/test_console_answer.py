@@ -67,13 +67,15 @@ def test_partial_and_failed_answers_are_named() -> None:
             "exactnessReasons": ["r"],
         },
         {"exceptions": [{"errorCode": 150, "message": "m"}]},
-        {"exactness": "bounded", "exactnessReasons": ["top 10"], "aggregationResults": []},
+        {"exactness": "bounded", "exactnessReasons": ["top 10"], "aggregationResults": [], "warnings": ["cut"]},
+        {"exactness": "exact", "warnings": ["cut"]},
     ]
     assert run_js(f"{json.dumps(answers)}.map(answer.exactnessOf)") == [
         {"word": "exact", "reasons": []},
         {"word": "partial", "reasons": ["r"]},
         {"word": "failed", "reasons": []},
-        {"word": "bounded", "reasons": ["top 10"]},
+        {"word": "bounded", "reasons": ["top 10", "cut"]},
+        {"word": "exact", "reasons": ["cut"]},
     ]
 
 

@@ -72,9 +72,10 @@ export function statisticsOf(answer) {
 }
 
 export function exactnessOf(answer) {
-  if ((answer.exceptions || []).length > 0 && tablesOf(answer).length === 0) return { word: "failed", reasons: [] };
-  if (answer.partialResult) return { word: "partial", reasons: answer.exactnessReasons || [] };
-  return { word: answer.exactness || "exact", reasons: answer.exactnessReasons || [] };
+  const warnings = answer.warnings || [];
+  if ((answer.exceptions || []).length > 0 && tablesOf(answer).length === 0) return { word: "failed", reasons: warnings };
+  const word = answer.partialResult ? "partial" : answer.exactness || "exact";
+  return { word, reasons: [...(answer.exactnessReasons || []), ...warnings] };
 }
 
 // Where an exception points in the query text: {line, column} from 1, or null.

@@ -15,6 +15,7 @@ class Envelope:
 
     trace: by server, and "broker", the text of a JSON list of stages (query/trace.py).
     explanation: what EXPLAIN answers instead of rows.
+    warnings: what the client asked for and did not get, although the answer is right.
     missing_segments: segments of the table that no server answered for; their rows are absent from the answer.
     """
 
@@ -26,6 +27,7 @@ class Envelope:
     statistics: Statistics = field(default_factory=Statistics)
     num_segments_pruned_by_broker: int = 0
     exceptions: list[QueryException] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
     missing_segments: tuple[str, ...] = ()
     time_used_ms: int = 0
     reduce_time_ms: int = 0
@@ -38,7 +40,8 @@ class Envelope:
         return bool(self.exceptions or self.missing_segments)
 
     def exactness(self) -> dict[str, Any]:
-        """`exactness` is exact, bounded or partial, with the reasons when it is not exact."""
+        """`exactness` is exact, bounded or partial, with the reasons when it is not exact; then `warnings`, where there are any."""
+        warned = {"warnings": self.warnings} if self.warnings else {}
         reasons = [f"{e.code}: {e.message.splitlines()[0] if e.message else ''}" for e in self.exceptions]
         if self.missing_segments:
             reasons.append(f"no answer for segments: {', '.join(self.missing_segments[:10])}{' …' if len(self.missing_segments) > 10 else ''}")
@@ -50,5 +53,5 @@ class Envelope:
                 f"at most {self.statistics.num_rows_of_cut_groups} of the selected rows in all"
             )
         if not reasons:
-            return {"exactness": "exact"}
-        return {"exactness": "partial" if is_partial else "bounded", "exactnessReasons": reasons}
+            return {"exactness": "exact", **warned}
+        return {"exactness": "partial" if is_partial else "bounded", "exactnessReasons": reasons, **warned}
