@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.errors import DecodeError, NotFoundError, UserError
 from pinotpy.fs.local_files import LocalFiles
+from pinotpy.ingest.dictionary_arrays import min_max
 from pinotpy.ingest.readers.catalog import format_of
 from pinotpy.ingest.readers.spec import FileFormat
 from pinotpy.ingest.segment_names import SegmentFacts
@@ -51,7 +51,7 @@ def segment_facts(schema: Schema, table_config: TableConfig | None, batches: Seq
     """
     table = table_config.raw_table_name if table_config is not None else schema.schema_name
     column = table_config.segments.time_column_name if table_config is not None else None
-    extremes = [pc.min_max(batch.column(column)).as_py() for batch in batches] if column is not None else []
+    extremes = [min_max(batch.column(column)).as_py() for batch in batches] if column is not None else []
     known = [extreme for extreme in extremes if extreme["min"] is not None]
     if column is None or not known:
         return SegmentFacts(table, sequence_id)

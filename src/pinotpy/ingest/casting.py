@@ -19,7 +19,8 @@ from pinotpy.config.date_time import DateTimeFormat
 from pinotpy.data_types import DataType
 from pinotpy.decimals import encode_decimal
 from pinotpy.ingest import json_text
-from pinotpy.ingest.conversion import Converted, by_branch, by_unique, halving, shortest_doubles
+from pinotpy.ingest.conversion import Converted, by_branch, by_dictionary, by_unique, halving, shortest_doubles
+from pinotpy.ingest.dictionary_arrays import without_hidden_nulls
 from pinotpy.ingest.json_writing import json_texts
 from pinotpy.ingest.time_values import from_millis, iso_texts, millis_from_temporal, timestamps_from_text
 
@@ -38,9 +39,8 @@ def cast_values(values: pa.Array, data_type: DataType, time_format: DateTimeForm
         return by_branch(values, lambda branch: cast_values(branch, data_type, time_format), data_type.arrow)
     if pa.types.is_dictionary(source):
         if data_type is DataType.STRING and pa.types.is_string(source.value_type):
-            return Converted(values)
-        values = values.dictionary_decode()
-        source = values.type
+            return Converted(without_hidden_nulls(values))
+        return by_dictionary(values, lambda distinct: cast_values(distinct, data_type, time_format))
     if pa.types.is_large_string(source) or pa.types.is_string_view(source):
         values = values.cast(pa.string())
     elif pa.types.is_large_binary(source) or pa.types.is_fixed_size_binary(source) or pa.types.is_binary_view(source):

@@ -12,6 +12,7 @@ from pinotpy.config.field_spec import FieldSpec
 from pinotpy.data_types import DataType
 from pinotpy.ingest.casting import cast_values
 from pinotpy.ingest.conversion import Bad, Converted
+from pinotpy.ingest.dictionary_arrays import plain
 from pinotpy.ingest.list_arrays import branches_of
 from pinotpy.ingest.lists import cast_lists
 from pinotpy.ingest.sanitizing import sanitize
@@ -82,8 +83,8 @@ class Columns:
             cast = cast_values(single.array, spec.data_type, spec.date_time_format).after(single)
         if lacking.all():
             return cast
-        plain = given.array.dictionary_decode() if pa.types.is_dictionary(given.array.type) else given.array
-        both = pa.concat_arrays([plain, cast.array])
+        there = plain(given.array)
+        both = pa.concat_arrays([there, plain(cast.array)])
         places = np.arange(len(lacking), dtype=np.int64)
         return Converted(both.take(pa.array(np.where(lacking, places + len(lacking), places))), [*given.bad, *cast.bad])
 

@@ -23,6 +23,7 @@ from pinotpy.config.ingestion import CollectionToJson, ComplexTypeConfig
 from pinotpy.data_types import DataType
 from pinotpy.errors import Fault, InvalidConfigError
 from pinotpy.ingest.casting import cast_values
+from pinotpy.ingest.dictionary_arrays import plain
 from pinotpy.ingest.json_writing import json_texts
 from pinotpy.ingest.list_arrays import branches_of, with_items
 from pinotpy.ingest.readers.spec import BATCH_ROWS, ReaderColumn
@@ -178,8 +179,7 @@ class _Flattening:
 
     def _below(self, array: pa.Array, name: str) -> pa.Array | None:
         """Field or key `name` of records or maps, or what lies further below."""
-        if pa.types.is_dictionary(array.type):
-            array = array.dictionary_decode()
+        array = plain(array)
         for first, rest in [(name, ""), *self._splits(name)]:
             part = self._part(array, first)
             if part is not None and rest:
@@ -241,5 +241,4 @@ def _either(first: pa.Array, second: pa.Array) -> pa.Array:
 
 
 def _text(array: pa.Array) -> pa.Array:
-    texts = cast_values(array, DataType.STRING, None).array
-    return texts.dictionary_decode() if pa.types.is_dictionary(texts.type) else texts
+    return plain(cast_values(array, DataType.STRING, None).array)

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pinotpy.ingest.dictionary_arrays import plain
 from pinotpy.ingest.list_arrays import branches_of, joined
 
 
@@ -86,13 +87,26 @@ def by_unique(values: pa.Array, one: Callable[[Any], Any], out_type: pa.DataType
     return Converted(array, [Bad(int(row), causes[int(ids[row])]) for row in rows])
 
 
+def by_dictionary(values: pa.DictionaryArray, convert: Callable[[pa.Array], Converted]) -> Converted:
+    """Convert the values of a dictionary, each once, then give them to the rows; of a dictionary with more values than rows, those in use."""
+    if len(values.dictionary) > len(values):
+        return convert(values.dictionary_decode())
+    found = convert(values.dictionary)
+    array = plain(found.array).take(values.indices)
+    if not found.bad:
+        return Converted(array)
+    causes = dict(found.bad)
+    ids = np.asarray(pc.fill_null(values.indices, -1))
+    rows = np.flatnonzero(np.isin(ids, list(causes)))
+    return Converted(array, [Bad(int(row), causes[int(ids[row])]) for row in rows])
+
+
 def by_branch(union: pa.Array, convert: Callable[[pa.Array], Converted], out_type: pa.DataType) -> Converted:
     """Convert the values of each branch of a union as if there were no other."""
     branches, bad = [], []
     for mask, values in branches_of(union):
         found = convert(values)
-        plain = found.array.dictionary_decode() if pa.types.is_dictionary(found.array.type) else found.array
-        branches.append((mask, plain))
+        branches.append((mask, plain(found.array)))
         rows = np.flatnonzero(mask)
         bad += [Bad(int(rows[one.row]), one.cause) for one in found.bad]
     return Converted(joined(branches, len(union)) if branches else pa.nulls(len(union), out_type), sorted(bad))

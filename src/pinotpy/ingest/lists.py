@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from pinotpy.config.field_spec import FieldSpec
 from pinotpy.ingest.casting import cast_values
 from pinotpy.ingest.conversion import Bad, Converted, by_branch
+from pinotpy.ingest.dictionary_arrays import plain
 from pinotpy.ingest.sanitizing import sanitize
 
 
@@ -20,8 +21,7 @@ def cast_lists(values: pa.Array, spec: FieldSpec) -> Converted:
     """
     num_rows = len(values)
     item_type = spec.data_type.arrow
-    if pa.types.is_dictionary(values.type):
-        values = values.dictionary_decode()
+    values = plain(values)
     if pa.types.is_union(values.type):
         return by_branch(values, lambda branch: cast_lists(branch, spec), pa.list_(item_type))
     if pa.types.is_null(values.type):
@@ -38,7 +38,7 @@ def cast_lists(values: pa.Array, spec: FieldSpec) -> Converted:
         items = items.filter(pa.array(valid))
     cast = cast_values(items, spec.data_type, spec.date_time_format)
     clean = sanitize(cast.array, spec).after(cast)
-    items = clean.array.dictionary_decode() if pa.types.is_dictionary(clean.array.type) else clean.array
+    items = plain(clean.array)
     counts = np.bincount(parents, minlength=num_rows)
     offsets = np.zeros(num_rows + 1, dtype=np.int32)
     np.cumsum(counts, out=offsets[1:])

@@ -125,8 +125,7 @@ def _partitions(column: pa.Array, rule: PartitionRule) -> tuple[NDArray[np.int64
 
 def _buckets(column: pa.Array, spec: FieldSpec, bucket: Bucket) -> tuple[NDArray[np.int64], list[str]]:
     assert spec.date_time_format is not None
-    plain = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
-    millis = to_millis(plain, spec.date_time_format)
+    millis = to_millis(column, spec.date_time_format)
     if millis.bad:
         raise DataError(f"column '{spec.name}': {millis.bad[0].cause}", column=spec.name)
     times = np.asarray(millis.array.fill_null(0)).astype("datetime64[ms]").astype(f"datetime64[{bucket}]").astype(np.int64)

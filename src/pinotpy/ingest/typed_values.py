@@ -14,6 +14,7 @@ from pinotpy.decimals import decode_decimal, encode_decimal
 from pinotpy.functions.scalar.spec import Operand
 from pinotpy.ingest import json_text
 from pinotpy.ingest.conversion import by_unique
+from pinotpy.ingest.dictionary_arrays import plain
 from pinotpy.ingest.time_values import millis_from_temporal
 from pinotpy.ingest.unions import without_union
 from pinotpy.pql.ast import Literal
@@ -51,9 +52,7 @@ def from_input(values: pa.Array) -> TypedValues:
     Whole numbers up to 32 bits are INT, up to 64 LONG, beyond BIG_DECIMAL; dates and times of day with a date TIMESTAMP; objects
     JSON text. CSV knows text only.
     """
-    values = without_union(values)
-    if pa.types.is_dictionary(values.type):
-        values = values.dictionary_decode()
+    values = plain(without_union(values))
     if pa.types.is_list(values.type) or pa.types.is_large_list(values.type) or pa.types.is_fixed_size_list(values.type):
         return _lists(values)
     return _flat(values)
@@ -111,9 +110,7 @@ def lists_of(items: pa.Array, parents: Any, num_rows: int) -> pa.Array:
 
 def from_schema(values: pa.Array, data_type: DataType, *, single_value: bool) -> TypedValues:
     """A column in storage form."""
-    if pa.types.is_dictionary(values.type):
-        values = values.dictionary_decode()
-    return TypedValues(values, data_type, single_value)
+    return TypedValues(plain(values), data_type, single_value)
 
 
 def to_input(result: TypedValues, count: int) -> pa.Array:

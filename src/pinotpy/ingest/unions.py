@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from pinotpy.data_types import DataType
 from pinotpy.ingest.casting import cast_values
+from pinotpy.ingest.dictionary_arrays import plain
 from pinotpy.ingest.list_arrays import Branches, branches_of, joined, with_items
 
 _BRANCHES_MAX: Final = 100
@@ -53,20 +54,19 @@ def joined_union(branches: Branches, num_rows: int) -> pa.Array:
 
 
 def _of_one_type(arrays: list[pa.Array]) -> list[pa.Array]:
-    plain = [array.dictionary_decode() if pa.types.is_dictionary(array.type) else array for array in arrays]
-    types = [array.type for array in plain]
+    arrays = [plain(array) for array in arrays]
+    types = [array.type for array in arrays]
     if len(set(types)) == 1:
-        return plain
+        return arrays
     if all(pa.types.is_integer(kind) for kind in types):
-        return [array.cast(pa.int64()) for array in plain]
+        return [array.cast(pa.int64()) for array in arrays]
     if all(pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in types):
         try:
-            return [array.cast(pa.float64()) for array in plain]
+            return [array.cast(pa.float64()) for array in arrays]
         except pa.ArrowInvalid:
             pass  # a LONG that no double holds
-    return [_texts(array) for array in plain]
+    return [_texts(array) for array in arrays]
 
 
 def _texts(array: pa.Array) -> pa.Array:
-    texts = cast_values(array, DataType.STRING, None).array
-    return texts.dictionary_decode() if pa.types.is_dictionary(texts.type) else texts
+    return plain(cast_values(array, DataType.STRING, None).array)

@@ -19,6 +19,7 @@ import pyarrow.ipc
 from pinotpy.config.schema import Schema
 from pinotpy.errors import SegmentCorruptError
 from pinotpy.ingest.columns import storage_type
+from pinotpy.ingest.dictionary_arrays import plain
 from pinotpy.ingest.row_groups import SplitsRows
 
 _ROWS_FILE: Final = "rows.arrow"
@@ -109,8 +110,6 @@ def _plain(batch: pa.RecordBatch, arrow_schema: pa.Schema) -> pa.RecordBatch:
     """The batch with the schema's own types: readers give dictionaries here and plain texts there."""
     columns = []
     for field in arrow_schema:
-        column = batch.column(field.name)
-        if pa.types.is_dictionary(column.type):
-            column = column.dictionary_decode()
+        column = plain(batch.column(field.name))
         columns.append(column if column.type == field.type else column.cast(field.type))
     return pa.RecordBatch.from_arrays(columns, schema=arrow_schema)

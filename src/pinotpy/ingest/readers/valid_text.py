@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from pinotpy.ingest.dictionary_arrays import plain
 from pinotpy.ingest.readers.spec import InputBatch, Reject
 
 
@@ -16,10 +17,10 @@ def with_valid_text(rows: InputBatch, reject: Reject) -> InputBatch:
     keep = np.ones(rows.batch.num_rows, np.bool_)
     for index in damaged:
         column = rows.batch.column(index)
-        plain = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+        texts = plain(column)
         for row in np.flatnonzero(keep).tolist():
             # Taken, not sliced: a slice of a list has the items of its neighbours below it.
-            if not _is_valid(plain.take(pa.array([row]))):
+            if not _is_valid(texts.take(pa.array([row]))):
                 keep[row] = False
                 reject(int(rows.row_numbers[row]), rows.batch.schema.names[index], "not UTF-8")
     return InputBatch(rows.batch.filter(pa.array(keep)), rows.row_numbers[keep])
