@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pinotpy.config.ingestion import MissingColumns
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.decimals import decode_decimal
@@ -22,7 +23,13 @@ TABLE: dict[str, Any] = {"tableName": "t", "tableType": "OFFLINE", "segmentsConf
 
 
 def read_back(
-    content: bytes, kinds: Mapping[str, str], file_format: FileFormat, config: Mapping[str, Any] | None = None, *, null_handling: bool = True
+    content: bytes,
+    kinds: Mapping[str, str],
+    file_format: FileFormat,
+    config: Mapping[str, Any] | None = None,
+    *,
+    null_handling: bool = True,
+    missing_columns: MissingColumns | None = None,
 ) -> tuple[list[dict[str, Any]], dict[int, tuple[str, str]]]:
     """(rows in the segment, row → (column, cause) of the rejected ones). kinds: column → type, `[]` behind it for multi-values.
 
@@ -32,7 +39,7 @@ def read_back(
     schema = Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": columns})
     ledger = RowLedger("a")
     file = InputFile(Path(f"a.{file_format}"), lambda: io.BytesIO(content), len(content))
-    batches = list(read_rows(file, file_format, RowPipeline(schema, reject_share_max=1), ledger, reader_config=config))
+    batches = list(read_rows(file, file_format, RowPipeline(schema, reject_share_max=1, missing_columns=missing_columns), ledger, reader_config=config))
     rejected = {reject.row: (reject.column, reject.cause) for reject in ledger.rejects}
     assert len(rejected) == ledger.num_rows_rejected and ledger.num_rows_read == ledger.num_rows_indexed + ledger.num_rows_rejected
     if not batches:

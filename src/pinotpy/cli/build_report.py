@@ -30,6 +30,8 @@ def print_report(report: JobReport, console: Console | None = None) -> None:
         console.print(f"[yellow]no row to index[/yellow] in {escape(file.uri)}")
     _print_rejects(report, console)
     _print_errors(report, console)
+    for warning in report.warnings:
+        console.print(f"[yellow]warning[/yellow]: {escape(warning)}", soft_wrap=True)
     if report.others_told is not None:
         console.print(f"[yellow]note[/yellow]: {escape(report.others_told)}", soft_wrap=True)
     if not report.units and report.push is not None:
@@ -38,10 +40,12 @@ def print_report(report: JobReport, console: Console | None = None) -> None:
     filtered = f", {report.total('num_rows_filtered'):,} left out by the filter" if report.total("num_rows_filtered") else ""
     failed = f", {_count(report.num_failures, 'failure')}" if report.num_failures else ""
     pushed = f"; {_pushed(report.push)}" if report.push is not None else ""
+    columns = f"; {escape(report.columns_told)}" if report.columns_told is not None else ""
     size = decimal(sum(segment.size_bytes for segment in report.segments))
     console.print(
         f"{report.total('num_rows_read'):,} rows read, {report.total('num_rows_indexed'):,} indexed, {report.total('num_rows_rejected'):,} rejected{filtered}; "
-        f"{_count(len(report.segments), 'segment')}, {size}{failed}, {report.took_ms / 1000:.1f} s{pushed}"
+        f"{_count(len(report.segments), 'segment')}, {size}{failed}, {report.took_ms / 1000:.1f} s{pushed}{columns}",
+        soft_wrap=True,
     )
 
 

@@ -38,6 +38,9 @@ AuthUser = Annotated[str | None, typer.Option("--user", help="user name, if acce
 AuthPassword = Annotated[str | None, typer.Option("--password", help="its password (better in the environment)", envvar="PINOTPY_PASSWORD")]
 AuthToken = Annotated[str | None, typer.Option("--auth-token", help="bearer token instead of user and password", envvar="PINOTPY_AUTH_TOKEN")]
 ClientCa = Annotated[Path | None, typer.Option("--tls-ca-file", help="PEM of the CA to trust for https", envvar="PINOTPY_TLS_CA_FILE")]
+MissingColumns = Annotated[
+    str | None, typer.Option("--missing-columns", help="FAIL, WARN or DEFAULT: files that lack a column of the schema (default: what job and table say)")
+]
 Json = Annotated[bool, typer.Option("--json", help="print JSON instead of text")]
 
 DEFAULT_CONTROLLER = "http://localhost:9000"

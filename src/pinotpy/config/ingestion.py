@@ -19,6 +19,14 @@ class CollectionToJson(StrEnum):
     ALL = "ALL"
 
 
+class MissingColumns(StrEnum):
+    """What becomes of a file that lacks a column of the schema which has neither a defaultNullValue nor a transform."""
+
+    FAIL = "FAIL"
+    WARN = "WARN"
+    DEFAULT = "DEFAULT"
+
+
 class BatchIngestionConfig(Document):
     """Segments from files."""
 
@@ -26,6 +34,10 @@ class BatchIngestionConfig(Document):
     segment_ingestion_type: Annotated[PushType, named(PushType)] | None = Field(None, description="APPEND or REFRESH.")
     segment_ingestion_frequency: Annotated[PushFrequency, named(PushFrequency)] | None = Field(None, description="HOURLY, DAILY, WEEKLY or MONTHLY.")
     consistent_data_push: Truth = Field(False, description="Swap all segments of a REFRESH at once.")
+    missing_columns: Annotated[MissingColumns, named(MissingColumns)] = Field(
+        MissingColumns.FAIL,
+        description="A file lacks a column that has no defaultNullValue and no transform: FAIL refuses the file, WARN and DEFAULT fill in the type's default.",
+    )
 
 
 class StreamIngestionConfig(Document):

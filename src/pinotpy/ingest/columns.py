@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,7 +13,7 @@ from pinotpy.config.date_time import DateTimeFormat, parse_format
 from pinotpy.config.field_spec import FieldSpec
 from pinotpy.data_types import DataType
 from pinotpy.ingest.casting import cast_values
-from pinotpy.ingest.conversion import Bad, Converted
+from pinotpy.ingest.conversion import Bad, Converted, changed_as
 from pinotpy.ingest.dictionary_arrays import plain
 from pinotpy.ingest.list_arrays import branches_of
 from pinotpy.ingest.lists import cast_lists
@@ -86,7 +88,8 @@ class Columns:
         there = plain(given.array)
         both = pa.concat_arrays([there, plain(cast.array)])
         places = np.arange(len(lacking), dtype=np.int64)
-        return Converted(both.take(pa.array(np.where(lacking, places + len(lacking), places))), [*given.bad, *cast.bad])
+        array = both.take(pa.array(np.where(lacking, places + len(lacking), places)))
+        return changed_as(Converted(array, [*given.bad, *cast.bad]), [(given, places), (cast, places)])
 
     def _time_checked(self, spec: FieldSpec, column: Converted) -> Converted:
         """Rows outside 1971..2071 are bad with ingestionConfig.rowTimeValueCheck."""
@@ -97,7 +100,7 @@ class Columns:
         outside = pc.fill_null(pc.or_(pc.less(millis.array, low), pc.greater(millis.array, high)), False)
         rows = np.flatnonzero(np.asarray(outside))
         bad = [Bad(int(row), f"time {column.array[int(row)].as_py()} is outside of 1971 to 2071") for row in rows]
-        return Converted(column.array, [*column.bad, *millis.bad, *bad])
+        return replace(column, bad=[*column.bad, *millis.bad, *bad])
 
 
 def storage_type(spec: FieldSpec) -> pa.DataType:

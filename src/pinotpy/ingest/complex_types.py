@@ -66,6 +66,12 @@ class ComplexTypePlan:
             names.append(name)
         return list(dict.fromkeys(names))
 
+    def fields_of(self, column: str) -> frozenset[str]:
+        """The top-level fields of which any may give a wanted column."""
+        delimiter = self._config.delimiter
+        parts = [name.split(delimiter) for name in self._sources[column]]
+        return frozenset(delimiter.join(each[:count]) for each in parts for count in range(1, len(each) + 1))
+
     def _columns_to_read(self) -> tuple[ReaderColumn, ...]:
         """Top-level fields: every name that a flat name may begin with."""
         found: dict[str, ReaderColumn] = {}

@@ -7,15 +7,24 @@ each bad row is known with its cause.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from pinotpy.ingest.dictionary_arrays import plain
 from pinotpy.ingest.list_arrays import branches_of, joined
+
+Rows = NDArray[np.int64]
+_NO_ROWS: Final[Rows] = np.zeros(0, np.int64)
+
+
+def no_rows() -> Rows:
+    """None of the rows."""
+    return _NO_ROWS
 
 
 class Bad(NamedTuple):
@@ -27,14 +36,21 @@ class Bad(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Converted:
-    """A converted array, and the rows in which it means nothing (null there)."""
+    """A converted array, and the rows in which it means nothing (null there).
+
+    Values that are not those of the input, by their rows, one entry a value: `cut` to their longest length, `replaced` by the default,
+    `dropped` out of a list.
+    """
 
     array: pa.Array
     bad: Sequence[Bad] = ()
+    cut: Rows = field(default_factory=no_rows)
+    replaced: Rows = field(default_factory=no_rows)
+    dropped: Rows = field(default_factory=no_rows)
 
     def after(self, earlier: Converted) -> Converted:
         """This result with the bad rows of the step before it."""
-        return Converted(self.array, [*earlier.bad, *self.bad]) if earlier.bad else self
+        return replace(self, bad=[*earlier.bad, *self.bad]) if earlier.bad else self
 
 
 def halving(values: pa.Array, convert: Callable[[pa.Array], pa.Array], one: Callable[[Any], Any], out_type: pa.DataType) -> Converted:
@@ -104,12 +120,24 @@ def by_dictionary(values: pa.DictionaryArray, convert: Callable[[pa.Array], Conv
 def by_branch(union: pa.Array, convert: Callable[[pa.Array], Converted], out_type: pa.DataType) -> Converted:
     """Convert the values of each branch of a union as if there were no other."""
     branches, bad = [], []
+    parts: list[tuple[Converted, Rows]] = []
     for mask, values in branches_of(union):
         found = convert(values)
+        parts.append((found, np.flatnonzero(mask)))
         branches.append((mask, plain(found.array)))
         rows = np.flatnonzero(mask)
         bad += [Bad(int(rows[one.row]), one.cause) for one in found.bad]
-    return Converted(joined(branches, len(union)) if branches else pa.nulls(len(union), out_type), sorted(bad))
+    array = joined(branches, len(union)) if branches else pa.nulls(len(union), out_type)
+    return changed_as(Converted(array, sorted(bad)), parts)
+
+
+def changed_as(whole: Converted, parts: Sequence[tuple[Converted, Rows]]) -> Converted:
+    """The whole with what was changed in its parts, each with the rows in which its values are now."""
+
+    def all_of(rows_of: Callable[[Converted], Rows]) -> Rows:
+        return np.concatenate([_NO_ROWS, *(rows[rows_of(part)] for part, rows in parts)])
+
+    return replace(whole, cut=all_of(lambda part: part.cut), replaced=all_of(lambda part: part.replaced), dropped=all_of(lambda part: part.dropped))
 
 
 def shortest_doubles(values: pa.Array) -> pa.Array:

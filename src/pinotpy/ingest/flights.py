@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pinotpy.config.ingestion import MissingColumns
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.errors import DataError, NotFoundError
@@ -117,7 +118,8 @@ def read_flights(
     """All flights in storage form, the day of each as days since 1970-01-01. `NA` is null."""
     file = file or flights_file()
     ledger = ledger if ledger is not None else RowLedger(file.name)
-    pipeline = RowPipeline(flights_schema(), flights_table_config())
+    # The file has no day since the epoch; that is made here.
+    pipeline = RowPipeline(flights_schema(), flights_table_config(), missing_columns=MissingColumns.DEFAULT)
     for batch in read_rows(file, FileFormat.CSV, pipeline, ledger, reader_config={"nullStringValue": "NA"}, progress=progress):
         index = batch.schema.get_field_index(TIME_COLUMN)
         yield batch.set_column(index, TIME_COLUMN, pa.array(_days_since_epoch(batch), pa.int32()))

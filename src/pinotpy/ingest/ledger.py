@@ -49,6 +49,10 @@ class RowLedger:
 
     num_rows_skipped: those of the rejected rows that the reader's settings allow (skipUnParseableLines).
     num_rows_added: rows beyond one a record, which unnesting made: read + added = indexed + rejected + filtered.
+    missing_columns: columns of the schema that the file lacks; other_fields: of such a file, fields that fill no column.
+    nulls, cuts, replaced, dropped: of rows that are indexed, by column: rows without a value; values cut at their longest length;
+        values in whose place the default stands (too long, NaN); entries left out of lists (null, NaN).
+    num_null_times: rows without a value in the table's time column.
     sink: where rejected rows go besides, such as a `RejectFile`.
     """
 
@@ -62,6 +66,13 @@ class RowLedger:
     rejects: list[RejectedRow] = field(default_factory=list)
     rejects_by_column: Counter[str] = field(default_factory=Counter)
     sink: RejectSink | None = None
+    missing_columns: tuple[str, ...] = ()
+    other_fields: tuple[str, ...] = ()
+    nulls: Counter[str] = field(default_factory=Counter)
+    cuts: Counter[str] = field(default_factory=Counter)
+    replaced: Counter[str] = field(default_factory=Counter)
+    dropped: Counter[str] = field(default_factory=Counter)
+    num_null_times: int = 0
 
     @property
     def keeps_text(self) -> bool:

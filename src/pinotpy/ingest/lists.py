@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from pinotpy.config.field_spec import FieldSpec
 from pinotpy.ingest.casting import cast_values
-from pinotpy.ingest.conversion import Bad, Converted, by_branch
+from pinotpy.ingest.conversion import Bad, Converted, by_branch, no_rows
 from pinotpy.ingest.dictionary_arrays import plain
 from pinotpy.ingest.sanitizing import sanitize
 
@@ -33,7 +33,9 @@ def cast_lists(values: pa.Array, spec: FieldSpec) -> Converted:
         items = values
         parents = np.arange(num_rows, dtype=np.int64)
     valid = np.asarray(items.type_codes) > 0 if pa.types.is_union(items.type) else np.asarray(items.is_valid())
+    dropped = no_rows()
     if not valid.all():
+        dropped = parents[~valid] if items is not values else dropped
         parents = parents[valid]
         items = items.filter(pa.array(valid))
     cast = cast_values(items, spec.data_type, spec.date_time_format)
@@ -43,4 +45,5 @@ def cast_lists(values: pa.Array, spec: FieldSpec) -> Converted:
     offsets = np.zeros(num_rows + 1, dtype=np.int32)
     np.cumsum(counts, out=offsets[1:])
     lists = pa.ListArray.from_arrays(pa.array(offsets), items, mask=pa.array(counts == 0))
-    return Converted(lists, [Bad(int(parents[bad.row]), bad.cause) for bad in clean.bad])
+    bad = [Bad(int(parents[bad.row]), bad.cause) for bad in clean.bad]
+    return Converted(lists, bad, parents[clean.cut], parents[clean.replaced], dropped)

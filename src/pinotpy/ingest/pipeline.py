@@ -11,7 +11,7 @@ filter leaves out is counted as filtered, and none is left out silently.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -19,13 +19,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from pinotpy.config.ingestion import MissingColumns
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.data_types import DataType
 from pinotpy.errors import Fault, InvalidConfigError
 from pinotpy.ingest.columns import Columns, storage_type
 from pinotpy.ingest.complex_types import ComplexTypePlan
+from pinotpy.ingest.conversion import Converted
 from pinotpy.ingest.ledger import RowLedger
+from pinotpy.ingest.missing_columns import expected_columns, fault_text, missing_columns_of
 from pinotpy.ingest.readers.catalog import reader_for
 from pinotpy.ingest.readers.compression import DamagedArchiveError
 from pinotpy.ingest.readers.spec import FileFormat, InputBatch, InputFile, Progress, ReaderColumn
@@ -44,21 +47,32 @@ class RowPipeline:
         schema: the columns.
         table_config: its ingestionConfig says whether bad rows may be left out (continueOnError) and times are checked.
         reject_share_max: largest share of bad rows of a file, 0 to 1; default: 0, or 1 with continueOnError.
+        missing_columns: what becomes of files that lack columns; default: what the table says, else FAIL.
 
     Raises:
         InvalidConfigError: expressions that cannot be evaluated (all of them), or steps that there are not.
     """
 
-    def __init__(self, schema: Schema, table_config: TableConfig | None = None, *, reject_share_max: float | None = None) -> None:
+    def __init__(
+        self,
+        schema: Schema,
+        table_config: TableConfig | None = None,
+        *,
+        reject_share_max: float | None = None,
+        missing_columns: MissingColumns | None = None,
+    ) -> None:
         ingestion = table_config.ingestion if table_config is not None else None
         self.schema = schema
         self.reject_share_max = reject_share_max if reject_share_max is not None else float(ingestion is not None and ingestion.continue_on_error)
+        self.missing_columns = missing_columns or missing_columns_of(table_config)
+        self._time_column = table_config.segments.time_column_name if table_config is not None else None
         checks_time = table_config is not None and ingestion is not None and ingestion.row_time_value_check
-        self._checked_time_column = table_config.segments.time_column_name if checks_time and table_config is not None else None
+        self._checked_time_column = self._time_column if checks_time else None
         self._transforms = TransformPlan(schema, table_config)
         _refuse_unknown_steps(table_config)
         complex_types = ingestion.complex_type_config if ingestion is not None else None
         self._complex_types = ComplexTypePlan(complex_types, self._flat_columns()) if complex_types is not None else None
+        self.expected = expected_columns(schema, self._transforms.transforms, {name: self._fields_of(name) for name in schema.field_specs})
 
     @property
     def reader_columns(self) -> tuple[ReaderColumn, ...]:
@@ -75,6 +89,28 @@ class RowPipeline:
         # Text: as the file has it, objects as JSON.
         columns += [ReaderColumn(name, DataType.STRING) for name in self._transforms.source_columns if name not in known]
         return tuple(columns)
+
+    def _fields_of(self, name: str) -> frozenset[str]:
+        """The fields of a file of which any fills a column of the schema."""
+        incoming = self.schema.field_specs[name].incoming
+        names = {name, incoming.name if incoming is not None else name}
+        return frozenset().union(*(self._complex_types.fields_of(each) for each in names)) if self._complex_types is not None else frozenset(names)
+
+    def note_fields(self, file: InputFile, ledger: RowLedger, *, at_end: bool) -> None:
+        """Note which columns the file lacks, as soon as that is known: of a file that declares its fields before its first row.
+
+        Raises DecodeError where it may not. Of records that name their own fields the job decides, which sees all its files.
+        """
+        fields = file.fields
+        if fields is None or fields.declared == at_end:
+            return
+        ledger.missing_columns = self.expected.missing(fields.names)
+        if not ledger.missing_columns:
+            return
+        ledger.other_fields = self.expected.others(fields.names)
+        faults = self.expected.faults(ledger.missing_columns)
+        if fields.declared and faults and self.missing_columns is MissingColumns.FAIL:
+            raise file.broken(f"the file lacks {len(faults)} of the columns of schema '{self.schema.schema_name}': {fault_text(faults, ledger.other_fields)}")
 
     def flat(self, rows: InputBatch, ledger: RowLedger) -> Iterator[InputBatch]:
         """The batch as the table's complexTypeConfig flattens and unnests it; without one, as it is."""
@@ -99,23 +135,42 @@ class RowPipeline:
         num_rows = rows.batch.num_rows
         causes: dict[int, tuple[str, str]] = {}
         arrays = []
+        changes = []
         columns = Columns(self._transforms, rows.batch, self._checked_time_column)
         for spec in self.schema.field_specs.values():
             converted = columns.checked(spec)
             for bad in converted.bad:
                 causes.setdefault(bad.row, (spec.name, bad.cause))
             arrays.append(converted.array)
+            changes.append(converted)
         # A dictionary of text is as good as text; the types of other columns are those of the contract.
         batch = pa.RecordBatch.from_arrays(arrays, list(self.schema.field_specs))
         ledger.num_rows_read += num_rows
+        keep: NDArray[np.bool_] = np.ones(num_rows, dtype=np.bool_)
         if causes:
-            keep: NDArray[np.bool_] = np.ones(num_rows, dtype=np.bool_)
             for row in sorted(causes):
                 keep[row] = False
                 ledger.reject(int(rows.row_numbers[row]), *causes[row], _text_of(rows.batch, row, ledger))
             batch = batch.filter(pa.array(keep))
         ledger.num_rows_indexed += batch.num_rows
+        self._count(batch, changes, keep, ledger)
         return batch
+
+    def _count(self, batch: pa.RecordBatch, columns: Sequence[Converted], keep: NDArray[np.bool_], ledger: RowLedger) -> None:
+        """Note what the indexed rows do not have as the file has it."""
+        for name, array, column in zip(batch.schema.names, batch.columns, columns, strict=True):
+            num_not_numbers = _num_not_numbers(array)
+            dropped, replaced = (num_not_numbers, 0) if pa.types.is_list(array.type) else (0, num_not_numbers)
+            for counter, count in (
+                (ledger.nulls, array.null_count),
+                (ledger.cuts, np.count_nonzero(keep[column.cut])),
+                (ledger.replaced, np.count_nonzero(keep[column.replaced]) + replaced),
+                (ledger.dropped, np.count_nonzero(keep[column.dropped]) + dropped),
+            ):
+                if count:
+                    counter[name] += int(count)
+        if self._time_column in self.schema.field_specs:
+            ledger.num_null_times += batch.column(self._time_column).null_count
 
     def _filtered(self, rows: InputBatch, ledger: RowLedger) -> InputBatch:
         """The rows that go on: neither left out by the filter nor such that it cannot be evaluated, which are bad."""
@@ -130,6 +185,12 @@ class RowPipeline:
             ledger.reject(int(rows.row_numbers[row]), "", bad[row], _text_of(rows.batch, row, ledger))
         ledger.num_rows_read += int(np.count_nonzero(~keep))
         return InputBatch(rows.batch.filter(pa.array(keep)), rows.row_numbers[keep])
+
+
+def _num_not_numbers(array: pa.Array) -> int:
+    """NaN among floats, also in lists: the builder knows none."""
+    values = array.flatten() if pa.types.is_list(array.type) else array
+    return int(pc.sum(pc.is_nan(values)).as_py() or 0) if pa.types.is_floating(values.type) else 0
 
 
 def _text_of(batch: pa.RecordBatch, row: int, ledger: RowLedger) -> str:
@@ -182,11 +243,15 @@ def read_rows(
         ledger.reject(row, column, cause, text, allowed=allowed)
 
     batches = reader_for(file_format)(file, pipeline.reader_columns, reader_config or {}, reject, progress)
+    is_noted = False
     while True:
         try:
             rows = next(batches, None)
         except DamagedArchiveError as error:
             raise file.broken(str(error), row=ledger.num_rows_read + 1) from error
+        if not is_noted:
+            pipeline.note_fields(file, ledger, at_end=False)
+            is_noted = True
         if rows is None:
             break
         for part in pipeline.flat(rows, ledger):
@@ -195,5 +260,6 @@ def read_rows(
                 ledger.check(0)
             if batch.num_rows:
                 yield batch
+    pipeline.note_fields(file, ledger, at_end=True)
     file.check_unchanged()
     ledger.check(pipeline.reject_share_max)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pinotpy.config.field_spec import FieldSpec, MaxLengthExceedStrategy
 from pinotpy.data_types import DataType
-from pinotpy.ingest.conversion import Bad, Converted
+from pinotpy.ingest.conversion import Bad, Converted, Rows
 
 _LIMITED = (DataType.STRING, DataType.JSON, DataType.BYTES)
 
@@ -30,14 +32,14 @@ def sanitize(values: pa.Array, spec: FieldSpec) -> Converted:
             return Converted(values)
         case MaxLengthExceedStrategy.TRIM_LENGTH:
             cut = pc.binary_slice if spec.data_type is DataType.BYTES else pc.utf8_slice_codeunits
-            return Converted(cut(values, 0, spec.max_length))
+            return Converted(cut(values, 0, spec.max_length), cut=_rows(pc.greater(length, spec.max_length)))
     too_long = pc.fill_null(pc.greater(length, spec.max_length), False)
     if spec.length_strategy is MaxLengthExceedStrategy.SUBSTITUTE_DEFAULT_VALUE:
         default = spec.default_null_stored
         assert isinstance(default, bytes)
         scalar = pa.scalar(default, pa.binary()) if spec.data_type is DataType.BYTES else pa.scalar(default.decode(), pa.string())
-        return Converted(pc.if_else(too_long, scalar, values))
-    rows = np.flatnonzero(np.asarray(too_long))
+        return Converted(pc.if_else(too_long, scalar, values), replaced=_rows(too_long))
+    rows = _rows(too_long)
     unit = "bytes" if spec.data_type is DataType.BYTES else "characters"
     bad = [Bad(int(row), f"{length[int(row)].as_py()} {unit} long, allowed are {spec.max_length}") for row in rows]
     return Converted(values, bad)
@@ -51,13 +53,18 @@ def _without_nul(values: pa.Array, spec: FieldSpec) -> Converted:
             default = spec.default_null_stored
             assert isinstance(default, bytes)
             text = default.decode().partition("\x00")[0]
-            return sanitize(pc.if_else(has_nul, pa.scalar(text, pa.string()), values), spec)
+            rest = sanitize(pc.if_else(has_nul, pa.scalar(text, pa.string()), values), spec)
+            return replace(rest, replaced=np.union1d(_rows(has_nul), rest.replaced))
         case MaxLengthExceedStrategy.ERROR:
-            rows = np.flatnonzero(np.asarray(has_nul))
             rest = sanitize(pc.if_else(has_nul, pa.scalar(None, pa.string()), values), spec)
-            return Converted(rest.array, [*(Bad(int(row), "a NUL character in the text") for row in rows), *rest.bad])
+            return Converted(rest.array, [*(Bad(int(row), "a NUL character in the text") for row in _rows(has_nul)), *rest.bad])
     # (?s): a NUL may stand before the end of a line
-    return sanitize(pc.replace_substring_regex(values, pattern="(?s)\x00.*", replacement=""), spec)
+    rest = sanitize(pc.replace_substring_regex(values, pattern="(?s)\x00.*", replacement=""), spec)
+    return replace(rest, cut=np.union1d(_rows(has_nul), rest.cut))
+
+
+def _rows(mask: pa.Array) -> Rows:
+    return np.flatnonzero(np.asarray(pc.fill_null(mask, False)))
 
 
 def _sanitize_dictionary(values: pa.DictionaryArray, spec: FieldSpec) -> Converted:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from pinotpy.ingest.jobs.context import JobContext
+from pinotpy.ingest.jobs.file_reports import missing_in_all, missing_warnings
 from pinotpy.ingest.jobs.input_files import InputEntry
 from pinotpy.ingest.jobs.plan import DealtRows, Unit, UnitKind, plan_groups, plan_units
 from pinotpy.ingest.jobs.report import JobReport, UnitReport
@@ -48,6 +49,7 @@ def build_segments(spark: Any, context: JobContext, attempts_max: int, show: Sho
             reports, error = _from_files(spark, context, attempts_max, show)
     took_ms = round((time.perf_counter() - started) * 1000)
     job = JobReport(spec.job_type.value, context.table_name, spec.output_dir_uri or "", tuple(reports), took_ms=took_ms, error=error)
+    job = replace(job, warnings=missing_warnings(context.pipeline, reports))
     if job.error is None and not job.segments:
         job = replace(job, error="no segment was built: the input holds no row to index")
     return job
@@ -62,12 +64,12 @@ def _from_files(spark: Any, context: JobContext, attempts_max: int, show: ShowPr
         with watched(spark, "building segments", show):
             rows = numbers.mapInArrow(lambda batches: build_files(batches, job), REPORTS_DDL).collect()
         reports = sorted((read_report(row["report"]) for row in rows), key=lambda report: report.unit_id)
-        return reports, equal_names(reports) or why_it_ends(reports, len(units), skips)
+        return reports, equal_names(reports) or why_it_ends(reports, len(units), skips) or missing_in_all(context.pipeline, reports)
     with watched(spark, "reading input", show):
         parcels = collect_parcels(numbers.mapInArrow(lambda batches: deal_files(batches, job), PARCELS_DDL))
     try:
         reports = list(parcels.reports)
-        error = why_it_ends(reports, len(units), skips)
+        error = why_it_ends(reports, len(units), skips) or missing_in_all(context.pipeline, reports)
         if error is None:
             written, error = _regroup(spark, context, parcels, job, show)
             reports += written
@@ -90,7 +92,7 @@ def _from_source(spark: Any, context: JobContext, attempts_max: int, show: ShowP
     with watched(spark, "reading input", show):
         parcels = collect_parcels(frame.mapInArrow(lambda batches: deal_source(batches, job, num_cells), PARCELS_DDL))
     try:
-        read = source_report(parcels.reports, context)
+        read = source_report(parcels.reports, context, frame.columns)
         error = why_it_ends([read], 1, skips=False)
         if error is not None:
             return [read], error

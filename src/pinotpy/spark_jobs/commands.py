@@ -46,10 +46,11 @@ def main_of_script(step: Step, arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("job", help=JOB_HELP)
     parser.add_argument("--values", action="append", default=[], metavar="NAME=VALUE", help="value of ${NAME} in the job; may be repeated")
     parser.add_argument("--timeout-s", type=float, default=None, help="cancel the job after so many seconds")
+    parser.add_argument("--missing-columns", default=None, help="FAIL, WARN or DEFAULT: what becomes of files that lack a column of the schema")
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     parsed = parser.parse_args(arguments)
     try:
-        report = run_step(step, parsed.job, parsed.values, SparkSettings(timeout_s=parsed.timeout_s))
+        report = run_step(step, parsed.job, parsed.values, SparkSettings(timeout_s=parsed.timeout_s), missing_columns=parsed.missing_columns)
     except PinotError as error:
         print(f"pinotpy: {error.message}", file=sys.stderr)
         sys.exit(1)
@@ -57,14 +58,16 @@ def main_of_script(step: Step, arguments: Sequence[str] | None = None) -> None:
     sys.exit(1 if report.error is not None or report.num_failures else 0)
 
 
-def run_step(step: Step, job: str, values: Sequence[str], settings: SparkSettings, show: ShowProgress = no_progress) -> JobReport:
-    """Do a step of a job on Spark.
+def run_step(
+    step: Step, job: str, values: Sequence[str], settings: SparkSettings, show: ShowProgress = no_progress, *, missing_columns: str | None = None
+) -> JobReport:
+    """Do a step of a job on Spark; `missing_columns`: instead of what the job says.
 
     Raises:
         PinotError: nothing was done, or Spark failed; what went wrong in the job itself stands in the report.
     """
     started = time.perf_counter()
-    spec = read_spec(job, values)
+    spec = read_spec(job, values).with_missing_columns(missing_columns)
     report = JobReport(spec.job_type.value, spec.table_spec.table_name, spec.output_dir_uri or "")
     builds = step is Step.BUILD or (step is Step.RUN and spec.job_type.creates)
     pushes = step is Step.PUSH or (step is Step.RUN and spec.job_type.push_mode is not None)
@@ -103,6 +106,9 @@ def summary(report: JobReport) -> str:
     more = [f"  … and {len(lines) - _LINES_MAX} more"] if len(lines) > _LINES_MAX else []
     counts = ", ".join(f"{report.total(name):,} {word}" for name, word in _COUNTS)
     lines = [f"{counts}; {len(report.segments):,} segments, {archive_bytes:,} bytes of archives, {report.took_ms / 1000:.1f} s", *lines[:_LINES_MAX], *more]
+    lines += [f"warning: {warning}" for warning in report.warnings]
+    if report.columns_told is not None:
+        lines.append(report.columns_told)
     if report.others_told is not None:
         lines.append(report.others_told)
     if report.push is not None:

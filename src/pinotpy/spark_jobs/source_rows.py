@@ -8,23 +8,25 @@ builds the same segments, whoever reads them.
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
+from pinotpy.config.ingestion import MissingColumns
 from pinotpy.config.schema import Schema
 from pinotpy.data_types import DataType
 from pinotpy.errors import DecodeError, PinotError, UserError
 from pinotpy.ingest.jobs.build import with_checked_times
 from pinotpy.ingest.jobs.context import JobContext
 from pinotpy.ingest.jobs.dealt_rows import DealtFile, deal_rows
-from pinotpy.ingest.jobs.report import SAMPLES_MAX, FileReport, RejectSample, UnitReport, failed_unit
+from pinotpy.ingest.jobs.file_reports import file_report, joined_report
+from pinotpy.ingest.jobs.report import UnitReport, failed_unit
 from pinotpy.ingest.jobs.spec import IngestionJobSpec
 from pinotpy.ingest.ledger import RowLedger
+from pinotpy.ingest.missing_columns import fault_text
 from pinotpy.ingest.pipeline import RowPipeline
 from pinotpy.ingest.readers.spec import InputBatch, numbered
 from pinotpy.ingest.row_groups import RowGroups
@@ -62,7 +64,7 @@ def source_name(spec: IngestionJobSpec) -> str:
 def source_frame(spark: Any, spec: IngestionJobSpec, pipeline: RowPipeline) -> Any:
     """The wanted columns of the input, and two hashes of each row.
 
-    Raises UserError if the input has none of the columns, or one of them twice.
+    Raises UserError if the input has none of the columns, lacks one that must be there, or has one twice.
     """
     from pyspark.sql import functions as F
 
@@ -80,6 +82,10 @@ def source_frame(spark: Any, spec: IngestionJobSpec, pipeline: RowPipeline) -> A
         raise UserError(
             f"{source_name(spec)} has none of the columns of schema '{pipeline.schema.schema_name}': found {', '.join(frame.columns[:20]) or 'no column'}"
         )
+    faults = pipeline.expected.faults(pipeline.expected.missing(names))
+    if faults and pipeline.missing_columns is MissingColumns.FAIL:
+        others = pipeline.expected.others(frame.columns)
+        raise UserError(f"{source_name(spec)} lacks {len(faults)} of the columns of schema '{pipeline.schema.schema_name}': {fault_text(faults, others)}")
     if len(set(names)) < len(names):
         raise UserError(f"{source_name(spec)} has a column of the schema twice: {', '.join(sorted(names)[:20])}; give them different names (AS)")
     columns = [F.col(f"`{name}`") for name in names]
@@ -170,41 +176,15 @@ def deal_source(batches: Iterable[pa.RecordBatch], job: SparkJob, num_cells: int
                     for batch in file.rows(key, 0, count):
                         for start in range(0, batch.num_rows, PARCEL_ROWS):
                             yield parcel_row(group, int(cell), int(cell), batch.slice(start, PARCEL_ROWS))
-    report = failed_unit(0, error) if error is not None else UnitReport(0, (file_report(ledger),))
+    report = failed_unit(0, error) if error is not None else UnitReport(0, (file_report(ledger.file, 0, ledger),))
     yield report_row(0, json.dumps(report.to_json_dict()).encode())
 
 
-def file_report(ledger: RowLedger) -> FileReport:
-    """What became of the rows that one task saw."""
-    return FileReport(
-        uri=ledger.file,
-        num_rows_read=ledger.num_rows_read,
-        num_rows_indexed=ledger.num_rows_indexed,
-        num_rows_rejected=ledger.num_rows_rejected,
-        num_rows_filtered=ledger.num_rows_filtered,
-        num_rows_added=ledger.num_rows_added,
-        rejects_by_column=dict(ledger.rejects_by_column),
-        reject_samples=tuple(RejectSample(rejected.row, rejected.column, rejected.cause) for rejected in ledger.rejects[:SAMPLES_MAX]),
-    )
-
-
-def source_report(reports: Sequence[UnitReport], context: JobContext) -> UnitReport:
-    """The reports of all tasks as one. More bad rows than the job allows are an error, as they are of a file."""
+def source_report(reports: Sequence[UnitReport], context: JobContext, columns: Sequence[str]) -> UnitReport:
+    """The reports of all tasks as one; `columns`: those that the source has. More bad rows than the job allows are an error, as they are of a file."""
     failed = next((report for report in reports if report.error is not None), None)
     files = [file for report in reports for file in report.files]
-    by_column: Counter[str] = Counter()
-    for file in files:
-        by_column.update(file.rejects_by_column)
-    whole = FileReport(
-        uri=files[0].uri if files else "",
-        num_rows_read=sum(file.num_rows_read for file in files),
-        num_rows_indexed=sum(file.num_rows_indexed for file in files),
-        num_rows_rejected=sum(file.num_rows_rejected for file in files),
-        num_rows_filtered=sum(file.num_rows_filtered for file in files),
-        num_rows_added=sum(file.num_rows_added for file in files),
-        rejects_by_column=dict(sorted(by_column.items())),
-        reject_samples=tuple(sample for file in files for sample in file.reject_samples)[:SAMPLES_MAX],
-    )
+    whole = replace(joined_report(files), missing_columns=context.pipeline.expected.missing(columns))
     if failed is not None:
         return UnitReport(0, (whole,), error=failed.error, code=failed.code)
     allowed = context.pipeline.reject_share_max

@@ -116,7 +116,7 @@ def test_the_report_for_people_names_segments_rows_sizes_and_rejects(tmp_path: P
 def test_a_bad_row_fails_the_build_unless_a_share_is_allowed(tmp_path: Path, documents: list[str], pinotpy: Any) -> None:
     folder = tmp_path / "data"
     folder.mkdir()
-    (folder / "x.csv").write_text("city,amount,pieces,day\nBerlin,1,one,20458\nBonn,2,2,20458\nKiel,x,3,20458\n")
+    (folder / "x.csv").write_text("city,tags,amount,pieces,day\nBerlin,,1,one,20458\nBonn,,2,2,20458\nKiel,,x,3,20458\n")
     for share, status in (((), 1), (("--reject-share", "0.5"), 1), (("--reject-share", "0.7"), 0)):
         ended = pinotpy("create-segment", "--data-dir", folder, *documents, *share)
         assert ended.status == status, share
@@ -190,7 +190,7 @@ def test_the_reader_config_reaches_the_reader_and_its_faults_are_told(tmp_path: 
     folder.mkdir()
     (folder / "x.csv").write_text("Berlin|3|20458\nBonn|-|20458\n")
     config.write_text(json.dumps({"header": "city|pieces|day", "delimiter": "|", "nullStringValue": "-"}))
-    ended = pinotpy("create-segment", "--data-dir", folder, *documents, "--reader-config-file", config, "--json")
+    ended = pinotpy("create-segment", "--data-dir", folder, *documents, "--reader-config-file", config, "--missing-columns", "warn", "--json")
     assert ended.status == 0, ended.err
     assert [(row["city"], row["pieces"]) for row in rows_of(Path(ended.document["segments"][0]["directory"]))] == [("Berlin", 3), ("Bonn", 0)]
     config.write_text(json.dumps({"delimiter": "||"}))

@@ -16,6 +16,7 @@ import pytest
 from pyarrow import orc
 from tests.support.read_back import read_back
 
+from pinotpy.config.ingestion import MissingColumns
 from pinotpy.errors import DecodeError
 from pinotpy.ingest.readers import orc_format, parquet_format
 from pinotpy.ingest.readers.spec import FileFormat
@@ -216,7 +217,7 @@ def test_what_has_no_value_is_null_or_the_default(null_handling: bool) -> None:
     table = pa.table({"i": pa.array([None, 5]), "s": pa.array([None, "x"]), "m": pa.array([[None], [1, None]])})
     rows, _ = read_back(
         packed(table, FileFormat.PARQUET, random.Random(1)), {"i": "INT", "s": "STRING", "m": "LONG[]", "lacking": "BOOLEAN"}, FileFormat.PARQUET,
-        null_handling=null_handling,
+        null_handling=null_handling, missing_columns=MissingColumns.DEFAULT,
     )  # fmt: skip
     none = {"i": None, "s": None, "m": None, "lacking": None}
     expected = none if null_handling else {"i": -(2**31), "s": "null", "m": [-(2**63)], "lacking": False}

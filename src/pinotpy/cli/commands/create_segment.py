@@ -54,6 +54,7 @@ def run(
     skip_bad_files: Annotated[
         bool, typer.Option("--skip-bad-files", help="build the others where a file cannot be read; the status is 1 nevertheless")
     ] = False,
+    missing_columns: options.MissingColumns = None,
     parallelism: Annotated[int, typer.Option("--parallelism", min=0, help="segments built at once, 0: as many as there are cores")] = 0,
     as_json: options.Json = False,
 ) -> None:
@@ -93,6 +94,7 @@ def run(
             },
         }
     )
+    spec = spec.with_missing_columns(missing_columns)
     files = find_input_files(data_dir, format_from_text(file_format) if file_format is not None else None)
     context = JobContext(spec, documents.schema, documents.table_config)
     context.check()

@@ -21,6 +21,7 @@ def run(
     values: Annotated[list[str] | None, typer.Option("--values", help="name=value for ${name} in the spec; may be repeated")] = None,
     property_file: Annotated[Path | None, typer.Option("--property-file", help="values as properties; the environment and --values win")] = None,
     example: Annotated[bool, typer.Option("--example", help="print a spec with all common keys to begin with, and end")] = False,
+    missing_columns: options.MissingColumns = None,
     as_json: options.Json = False,
 ) -> None:
     from pinotpy.cli.job_running import run_and_report
@@ -41,7 +42,7 @@ def run(
         given |= parse_properties(read_text(str(property_file)), f"'{property_file}'")
     given |= os.environ
     given |= parse_values(values or [])
-    spec = read_spec_file(job_spec_file, given)
+    spec = read_spec_file(job_spec_file, given).with_missing_columns(missing_columns)
     framework = spec.execution_framework_spec.name
     if framework.lower() != "standalone":
         typer.echo(f"executionFrameworkSpec.name is '{framework}': this command works on this machine alone, `pinotpy spark` on Spark", err=True)

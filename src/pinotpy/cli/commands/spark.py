@@ -44,6 +44,7 @@ def run(
     driver_memory: Annotated[str, typer.Option("--driver-memory", help="heap of the driver's JVM; in local mode it is the executors' as well")] = "1g",
     working_dir: Annotated[Path | None, typer.Option("--working-dir", help="folder for Spark's working files (default: that for temporary files)")] = None,
     timeout_s: Annotated[float | None, typer.Option("--timeout-s", help="cancel the job after so many seconds")] = None,
+    missing_columns: options.MissingColumns = None,
     spark_log: Annotated[Path | None, typer.Option("--spark-log", help="file for what Spark says (default: kept only if the job fails)")] = None,
     force: Annotated[bool, typer.Option("--force", help=_FORCE_HELP)] = False,
     as_json: options.Json = False,
@@ -70,6 +71,7 @@ def run(
             values or [],
             settings,
             lambda what, num_done, num_tasks: bar.update(task, description=what, completed=num_done, total=num_tasks or None),
+            missing_columns=missing_columns,
         )
     if as_json:
         typer.echo(json.dumps(report_document(report), indent=2, ensure_ascii=False))

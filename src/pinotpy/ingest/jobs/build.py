@@ -19,9 +19,10 @@ from pinotpy.ingest.batch import segment_facts
 from pinotpy.ingest.held_rows import hold_rows
 from pinotpy.ingest.jobs.context import JobContext
 from pinotpy.ingest.jobs.dealt_rows import DealtFile, deal_rows
+from pinotpy.ingest.jobs.file_reports import file_report
 from pinotpy.ingest.jobs.input_files import InputEntry
 from pinotpy.ingest.jobs.plan import Unit, UnitKind
-from pinotpy.ingest.jobs.report import SAMPLES_MAX, FileReport, RejectSample, SegmentReport, UnitReport, failed_unit
+from pinotpy.ingest.jobs.report import FileReport, SegmentReport, UnitReport, failed_unit
 from pinotpy.ingest.jobs.segment_output import write_segment
 from pinotpy.ingest.ledger import RowLedger
 from pinotpy.ingest.pipeline import read_rows
@@ -121,7 +122,7 @@ def _read_unit(context: JobContext, unit: Unit, place: _Place, ledger: RowLedger
                 segments.append(_segment(context, unit, batches, place))
     if ledger.num_rows_indexed == 0 and context.spec.fail_on_empty_segment:
         raise DataError(f"'{masked(entry.uri)}' has no row to index, and failOnEmptySegment is true", file=masked(entry.uri))
-    return UnitReport(unit.unit_id, (_file_report(entry, ledger),), tuple(segments))
+    return UnitReport(unit.unit_id, (file_report(masked(entry.uri), entry.size_bytes, ledger),), tuple(segments))
 
 
 def with_checked_times(context: JobContext, batches: Iterable[pa.RecordBatch], where: str) -> Iterator[pa.RecordBatch]:
@@ -213,25 +214,7 @@ def _kept_rejects(context: JobContext, entry: InputEntry, place: _Place, ledger:
             ) from error
 
 
-def _file_report(entry: InputEntry, ledger: RowLedger, error: str | None = None) -> FileReport:
-    samples = tuple(RejectSample(reject.row, reject.column, reject.cause) for reject in ledger.rejects[:SAMPLES_MAX])
-    if error is not None:
-        # Its rows are in no segment: they are not counted, the samples stay.
-        return FileReport(masked(entry.uri), entry.size_bytes, reject_samples=samples, error=error)
-    return FileReport(
-        uri=masked(entry.uri),
-        size_bytes=entry.size_bytes,
-        num_rows_read=ledger.num_rows_read,
-        num_rows_indexed=ledger.num_rows_indexed,
-        num_rows_rejected=ledger.num_rows_rejected,
-        num_rows_filtered=ledger.num_rows_filtered,
-        num_rows_added=ledger.num_rows_added,
-        rejects_by_column=dict(sorted(ledger.rejects_by_column.items())),
-        reject_samples=samples,
-    )
-
-
 def _unread_files(unit: Unit, ledger: RowLedger | None, error: str) -> tuple[FileReport, ...]:
     if unit.kind not in (UnitKind.FILE, UnitKind.DEAL) or ledger is None:
         return ()
-    return (_file_report(unit.inputs[0], ledger, error),)
+    return (file_report(masked(unit.inputs[0].uri), unit.inputs[0].size_bytes, ledger, error),)

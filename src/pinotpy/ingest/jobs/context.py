@@ -34,7 +34,8 @@ class JobContext:
 
     @cached_property
     def pipeline(self) -> RowPipeline:
-        return RowPipeline(self.schema, self.table_config, reject_share_max=self.spec.pinotpy.reject_share_max)
+        ours = self.spec.pinotpy
+        return RowPipeline(self.schema, self.table_config, reject_share_max=ours.reject_share_max, missing_columns=ours.missing_columns)
 
     @cached_property
     def names(self) -> SegmentNameGenerator:

@@ -9,6 +9,7 @@ Units come from other processes and machines: `to_json_dict` and `from_json_dict
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
@@ -19,6 +20,16 @@ from pinotpy.fs.uris import masked
 # Rejected rows that a report keeps of a file; all of them go to the reject file where one is asked for.
 SAMPLES_MAX: Final = 20
 OTHERS_SHOWN_MAX: Final = 100
+_COLUMNS_TOLD: Final = 5
+# Fields of a FileReport that add up over files.
+ROW_COUNTS: Final = ("num_rows_read", "num_rows_indexed", "num_rows_rejected", "num_rows_filtered", "num_rows_added", "num_null_times")
+BY_COLUMN_COUNTS: Final = ("rejects_by_column", "nulls_by_column", "cuts_by_column", "defaults_by_column", "dropped_by_column")
+_TOLD: Final = (
+    ("nulls_by_column", "without a value"),
+    ("cuts_by_column", "cut to their longest length"),
+    ("defaults_by_column", "replaced by the default"),
+    ("dropped_by_column", "left out of lists"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +45,9 @@ class RejectSample:
 class FileReport:
     """What became of the rows of one input file: read + added (by unnesting) = indexed + rejected + filtered.
 
-    `error`: why it could not be read to its end; its rows are then in no segment.
+    `error`: why it could not be read to its end; its rows are then in no segment. The columns of the schema that it lacks, with fields
+    of it that fill no column; of the rows that are indexed, by column: rows without a value, values cut to their longest length, values in
+    whose place the default stands, entries left out of lists; and rows without a value in the time column.
     """
 
     uri: str
@@ -47,6 +60,13 @@ class FileReport:
     rejects_by_column: Mapping[str, int] = field(default_factory=dict)
     reject_samples: tuple[RejectSample, ...] = ()
     error: str | None = None
+    missing_columns: tuple[str, ...] = ()
+    other_fields: tuple[str, ...] = ()
+    nulls_by_column: Mapping[str, int] = field(default_factory=dict)
+    cuts_by_column: Mapping[str, int] = field(default_factory=dict)
+    defaults_by_column: Mapping[str, int] = field(default_factory=dict)
+    dropped_by_column: Mapping[str, int] = field(default_factory=dict)
+    num_null_times: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +105,17 @@ class UnitReport:
 
     @classmethod
     def from_json_dict(cls, plain: Mapping[str, Any]) -> UnitReport:
-        files = tuple(FileReport(**{**each, "reject_samples": tuple(RejectSample(**sample) for sample in each["reject_samples"])}) for each in plain["files"])
+        files = tuple(
+            FileReport(
+                **{
+                    **each,
+                    "reject_samples": tuple(RejectSample(**sample) for sample in each["reject_samples"]),
+                    "missing_columns": tuple(each["missing_columns"]),
+                    "other_fields": tuple(each["other_fields"]),
+                }
+            )
+            for each in plain["files"]
+        )
         segments = tuple(
             SegmentReport(
                 **{
@@ -103,6 +133,7 @@ class UnitReport:
 class JobReport:
     """The whole job. `push` is the push's own report as JSON, None where nothing was pushed.
 
+    warnings: sentences about what the job was told to let pass.
     other_archive_uris: of a job that builds only: what lies at its output besides its segments, and would be pushed with them.
     """
 
@@ -114,6 +145,7 @@ class JobReport:
     took_ms: int = 0
     error: str | None = None
     other_archive_uris: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @property
     def segments(self) -> tuple[SegmentReport, ...]:
@@ -133,6 +165,19 @@ class JobReport:
             f"archives of other jobs or of earlier runs lie at the output, too: {len(self.other_archive_uris):,}, first '{first}'. "
             "A push of the whole folder takes them as well: remove them if their rows are old, or choose by pushJobSpec.pushFileNamePattern"
         )
+
+    @property
+    def columns_told(self) -> str | None:
+        """What of the columns is not as the files have it, None if all is: columns that files lack, values that are not there, cut, replaced."""
+        missing = Counter(name for file in self.files for name in file.missing_columns)
+        parts = [f"missing in files: {_counts(missing)}"] if missing else []
+        parts += [f"{word}: {_counts(counts)}" for name, word in _TOLD if (counts := self.by_column(name))]
+        num_null_times = self.total("num_null_times")
+        return "; ".join([*parts, *([f"rows without a time: {num_null_times:,}"] if num_null_times else [])]) or None
+
+    def by_column(self, name: str) -> Counter[str]:
+        """The sum of a count by column over all files, such as `nulls_by_column`."""
+        return sum((Counter(getattr(file, name)) for file in self.files), Counter())
 
     @property
     def num_failures(self) -> int:
@@ -156,6 +201,9 @@ class JobReport:
             "numRowsIndexed": self.total("num_rows_indexed"),
             "numRowsRejected": self.total("num_rows_rejected"),
             "numRowsFiltered": self.total("num_rows_filtered"),
+            "numNullTimes": self.total("num_null_times"),
+            "missingColumns": dict(Counter(name for file in self.files for name in file.missing_columns)),
+            **{_camel_name(name): dict(self.by_column(name)) for name in BY_COLUMN_COUNTS},
             "numSegments": len(self.segments),
             "numDocs": sum(segment.num_docs for segment in self.segments),
             "segmentBytes": sum(segment.size_bytes for segment in self.segments),
@@ -163,6 +211,7 @@ class JobReport:
             "numFailures": self.num_failures,
             "tookMs": self.took_ms,
             "error": self.error,
+            "warnings": list(self.warnings),
             "segments": [_camel(asdict(segment)) for segment in self.segments],
             "files": [_camel(asdict(file)) for file in self.files],
             "errors": [{"unitId": unit.unit_id, "error": unit.error, "code": unit.code} for unit in self.units if unit.error is not None],
@@ -171,6 +220,12 @@ class JobReport:
             "otherArchiveURIs": list(self.other_archive_uris[:OTHERS_SHOWN_MAX]),
             "push": dict(self.push) if self.push is not None else None,
         }
+
+
+def _counts(counts: Counter[str]) -> str:
+    """The largest of some counts by column."""
+    shown = ", ".join(f"{name} {count:,}" for name, count in counts.most_common(_COLUMNS_TOLD))
+    return shown + (f" and {len(counts) - _COLUMNS_TOLD} more columns" if len(counts) > _COLUMNS_TOLD else "")
 
 
 def failed_unit(unit_id: int, error: Exception, files: tuple[FileReport, ...] = (), *, is_input_fault: bool = False, took_ms: int = 0) -> UnitReport:
@@ -184,7 +239,7 @@ def failed_unit(unit_id: int, error: Exception, files: tuple[FileReport, ...] = 
 
 
 # Names of columns are keys of these: they stay as they are.
-_BY_COLUMN: Final = ("rejects_by_column", "partitions")
+_BY_COLUMN: Final = (*BY_COLUMN_COUNTS, "partitions")
 
 
 def _camel(value: Any) -> Any:

@@ -19,6 +19,7 @@ from pinotpy.fs.uris import masked
 from pinotpy.ingest.jobs.build import build_unit, dealt_folder
 from pinotpy.ingest.jobs.context import JobContext, open_context
 from pinotpy.ingest.jobs.dealt_rows import dealt_counts
+from pinotpy.ingest.jobs.file_reports import missing_in_all, missing_warnings
 from pinotpy.ingest.jobs.input_files import InputEntry
 from pinotpy.ingest.jobs.plan import TRIAL_ROWS, DealtRows, Unit, plan_groups, plan_trial, plan_units
 from pinotpy.ingest.jobs.pushing import push_archives, with_other_archives
@@ -77,7 +78,7 @@ def build_segments(context: JobContext, inputs: Sequence[InputEntry] | None = No
     with work_folder(spec) as work_dir:
         units = plan_units(context, inputs)
         reports = _done(context, units, work_dir, "reading" if context.regroups else "building", progress)
-        error = equal_names(reports) or why_it_ends(reports, len(units), skips)
+        error = equal_names(reports) or why_it_ends(reports, len(units), skips) or missing_in_all(context.pipeline, reports)
         if context.regroups and error is None:
             by_id = {report.unit_id: report for report in reports if report.error is None}
             dealt = [_dealt(unit, work_dir) for unit in units if unit.unit_id in by_id]
@@ -88,6 +89,7 @@ def build_segments(context: JobContext, inputs: Sequence[InputEntry] | None = No
                 error = equal_names(reports) or why_it_ends(reports, len(units) + len(groups), skips)
     reports.sort(key=lambda report: report.unit_id)
     job = JobReport(spec.job_type.value, context.table_name, spec.output_dir_uri or "", tuple(reports), took_ms=_since_ms(started), error=error)
+    job = replace(job, warnings=missing_warnings(context.pipeline, reports))
     if job.error is None and not job.segments:
         unread = f"{job.num_failures} could not be read, " if job.num_failures else ""
         job = replace(job, error=f"no segment was built: of {len(job.files)} input files {unread}{'the others' if unread else 'all'} hold no row to index")

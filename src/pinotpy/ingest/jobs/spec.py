@@ -17,6 +17,7 @@ from typing import Annotated, Any, Final
 from pydantic import BeforeValidator, Field
 
 from pinotpy.config.document import Document, Number, Text, Truth, WholeNumber, collect, describe, named, refuse, to_plain
+from pinotpy.config.ingestion import MissingColumns
 from pinotpy.errors import Fault, UserError
 from pinotpy.ingest.jobs.job_parts import (
     ExecutionFrameworkSpec,
@@ -120,6 +121,9 @@ class JobAdditions(Document):
     on_file_error: Annotated[FileErrors, named(FileErrors)] = Field(
         FileErrors.FAIL, description="FAIL: a file that cannot be read fails the job. SKIP: the others are built, the job says so and ends with status 1."
     )
+    missing_columns: Annotated[MissingColumns, named(MissingColumns)] | None = Field(
+        None, description="FAIL, WARN or DEFAULT: what becomes of files that lack a column of the schema. Default: what the table says, else FAIL."
+    )
     keep_folders: Truth = Field(False, description="Leave each segment as a folder beside its archive (local output only).")
     consistent_push: Annotated[ConsistentPush, named(ConsistentPush)] | None = Field(
         None, description="NONE, TABLE or TIME_RANGE: what a push replaces at once. Default: TABLE where the table has consistentDataPush."
@@ -167,6 +171,14 @@ class IngestionJobSpec(Document):
     def from_json(cls, document: str | bytes | Mapping[str, Any]) -> IngestionJobSpec:
         """A spec from its own JSON form (`to_json_dict`). Raises InvalidConfigError with every fault."""
         return _checked(parse_yaml(document, WHAT) if isinstance(document, str | bytes) else json.loads(json.dumps(document)), [])
+
+    def with_missing_columns(self, text: str | None) -> IngestionJobSpec:
+        """The spec with `pinotpy.missingColumns` as a command's option says, in any case; None: as it is."""
+        if text is None:
+            return self
+        if text.upper() not in MissingColumns.__members__:
+            raise UserError(f"--missing-columns '{text[:40]}': expected one of {', '.join(MissingColumns)}")
+        return self.model_copy(update={"pinotpy": self.pinotpy.model_copy(update={"missing_columns": MissingColumns[text.upper()]})})
 
     def to_json_dict(self, *, with_secrets: bool = True) -> dict[str, Any]:
         """Plain JSON that `from_json` reads; without secrets for logs and reports."""

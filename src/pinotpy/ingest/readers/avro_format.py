@@ -22,7 +22,7 @@ from pinotpy.ingest.readers.avro_arrays import Assembler, part_of_map
 from pinotpy.ingest.readers.avro_container import DamagedAvroError, Header, read_blocks, read_header
 from pinotpy.ingest.readers.avro_schema import AvroType, Program
 from pinotpy.ingest.readers.columns import nested_array
-from pinotpy.ingest.readers.spec import BATCH_ROWS, InputBatch, InputFile, Progress, ReaderColumn, Reject, buffered_reader, numbered
+from pinotpy.ingest.readers.spec import BATCH_ROWS, FileFields, InputBatch, InputFile, Progress, ReaderColumn, Reject, buffered_reader, numbered
 from pinotpy.ingest.unions import without_union
 from pinotpy.kernels import avro_records as kernel
 
@@ -59,6 +59,7 @@ def read(file: InputFile, columns: Sequence[ReaderColumn], config: Mapping[str, 
             if header.schema.kind != "record":
                 raise DamagedAvroError(f"its schema is of kind {header.schema.kind}, expected a record")
             sources = _sources(header.schema, columns)
+            file.fields = FileFields({*header.schema.field_names, *(column.name for column in sources)})
             decoder = _Decoder(header.schema, sources)
         except (ValueError, RecursionError) as error:
             raise file.broken(f"no Avro file that can be read: {_cause(error)}") from error

@@ -26,7 +26,7 @@ from pinotpy.ingest.conversion import Converted, by_unique, halving
 from pinotpy.ingest.list_arrays import with_items
 from pinotpy.ingest.readers.csv_config import CsvReaderConfig, read_config
 from pinotpy.ingest.readers.csv_dialect import RecordTooLongError, RewrittenCsv, WithoutByteOrderMark
-from pinotpy.ingest.readers.spec import BufferedStream, InputBatch, InputFile, Progress, ReaderColumn, Reject, buffered_reader, column_names
+from pinotpy.ingest.readers.spec import BufferedStream, FileFields, InputBatch, InputFile, Progress, ReaderColumn, Reject, buffered_reader, column_names
 
 HEADER_BYTES_MAX: Final = 1 << 20
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -49,6 +49,7 @@ def read(file: InputFile, columns: Sequence[ReaderColumn], config: Mapping[str, 
             raise file.broken(str(error), row=0) from error
         if not names:
             return
+        file.fields = FileFields(set(names))
         wanted = [column for column in columns if column.name in names]
         if columns and not wanted:
             shown = ", ".join(repr(name[:60]) for name in names[:5])

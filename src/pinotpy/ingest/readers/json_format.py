@@ -21,9 +21,12 @@ from pinotpy.data_types import DataType
 from pinotpy.errors import Fault, InvalidConfigError
 from pinotpy.ingest import json_text
 from pinotpy.ingest.readers.columns import array_from_values
-from pinotpy.ingest.readers.spec import BATCH_ROWS, BufferedStream, InputBatch, InputFile, Progress, ReaderColumn, Reject, buffered_reader
+from pinotpy.ingest.readers.spec import BATCH_ROWS, BufferedStream, FileFields, InputBatch, InputFile, Progress, ReaderColumn, Reject, buffered_reader
 
 LINE_BYTES_MAX: Final = 64 << 20
+# Keys that no column wants are noted of the first records of each batch, for messages.
+_RECORDS_NOTED: Final = 100
+_FIELDS_NOTED_MAX: Final = 1000
 _CHUNK_BYTES: Final = 1 << 20
 _BLANKS: Final = re.compile(r"[ \t\r\n,]*")
 # orjson makes doubles of integers beyond 64 bits; a text of that many digits in a row may hold one.
@@ -40,6 +43,7 @@ def read(file: InputFile, columns: Sequence[ReaderColumn], config: Mapping[str, 
             "json reader config is not valid:", tuple(Fault(f"$.{key}", "an unknown key", "no keys: JSON has no settings") for key in config)
         )
     with file.open() as stream:
+        file.fields = fields = FileFields(set(), declared=False)
         exact = any(column.data_type is DataType.BIG_DECIMAL for column in columns)
         rows: list[dict[str, Any]] = []
         numbers: list[int] = []
@@ -47,16 +51,18 @@ def read(file: InputFile, columns: Sequence[ReaderColumn], config: Mapping[str, 
             rows.append(record)
             numbers.append(number)
             if len(rows) == BATCH_ROWS:
-                yield _batch(rows, numbers, columns, exact, reject)
+                yield _batch(rows, numbers, columns, exact, reject, fields)
                 progress(file.position_bytes, file.size_bytes)
                 rows, numbers = [], []
         if rows:
-            yield _batch(rows, numbers, columns, exact, reject)
+            yield _batch(rows, numbers, columns, exact, reject, fields)
         progress(file.position_bytes, file.size_bytes)
 
 
-def _batch(rows: list[dict[str, Any]], numbers: list[int], columns: Sequence[ReaderColumn], exact: bool, reject: Reject) -> InputBatch:
+def _batch(rows: list[dict[str, Any]], numbers: list[int], columns: Sequence[ReaderColumn], exact: bool, reject: Reject, fields: FileFields) -> InputBatch:
     arrays = []
+    if len(fields.names) < _FIELDS_NOTED_MAX:
+        fields.names.update(*rows[:_RECORDS_NOTED])
     bad: dict[int, tuple[str, str]] = {}
     for column in columns:
         values = [row.get(column.name) for row in rows]
@@ -65,6 +71,8 @@ def _batch(rows: list[dict[str, Any]], numbers: list[int], columns: Sequence[Rea
         converted = array_from_values(values, column)
         for one in converted.bad:
             bad.setdefault(one.row, (column.name, one.cause))
+        if column.name not in fields.names and (converted.array.null_count < len(rows) or any(column.name in row for row in rows)):
+            fields.names.add(column.name)
         arrays.append(converted.array)
     batch = pa.RecordBatch.from_arrays(arrays, [column.name for column in columns])
     row_numbers = np.array(numbers, dtype=np.int64)

@@ -9,7 +9,7 @@ from pyarrow import orc
 
 from pinotpy.errors import Fault, InvalidConfigError
 from pinotpy.ingest.readers.arrow_damage import DAMAGE, cause_of
-from pinotpy.ingest.readers.spec import BATCH_ROWS, InputBatch, InputFile, Progress, ReaderColumn, Reject, column_names, numbered
+from pinotpy.ingest.readers.spec import BATCH_ROWS, FileFields, InputBatch, InputFile, Progress, ReaderColumn, Reject, column_names, numbered
 from pinotpy.ingest.readers.valid_text import with_valid_text
 
 
@@ -26,6 +26,7 @@ def read(file: InputFile, columns: Sequence[ReaderColumn], config: Mapping[str, 
             num_stripes, num_rows = content.nstripes, content.nrows
         except DAMAGE as error:
             raise file.broken(f"no ORC file: {cause_of(error)}") from error
+        file.fields = FileFields(set(names))
         wanted = [column.name for column in columns if column.name in names]
         row = 1
         for stripe in range(num_stripes):

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from pinotpy.data_types import DataType
 from pinotpy.errors import Fault, InvalidConfigError
 from pinotpy.ingest.readers.arrow_damage import DAMAGE, cause_of
-from pinotpy.ingest.readers.spec import BATCH_ROWS, InputBatch, InputFile, Progress, ReaderColumn, Reject, column_names, numbered
+from pinotpy.ingest.readers.spec import BATCH_ROWS, FileFields, InputBatch, InputFile, Progress, ReaderColumn, Reject, column_names, numbered
 from pinotpy.ingest.readers.valid_text import with_valid_text
 
 
@@ -25,6 +25,7 @@ def read(file: InputFile, columns: Sequence[ReaderColumn], config: Mapping[str, 
         try:
             fields = pq.read_schema(stream)
             names = column_names(file, fields.names)
+            file.fields = FileFields(set(names))
             wanted = [column for column in columns if column.name in names]
             stream.seek(0)
             # Dictionaries of the file serve single-valued text only; other types would be decoded again.

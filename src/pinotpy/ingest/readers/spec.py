@@ -72,6 +72,15 @@ class InputBatch:
     row_numbers: NDArray[np.int64]
 
 
+@dataclass(slots=True)
+class FileFields:
+    """The fields of a file. `declared`: its header or schema names them; else each record names its own (JSON), and these were met so far:
+    all that are wanted, and some of the others."""
+
+    names: set[str]
+    declared: bool = True
+
+
 class InputFile:
     """A file to read, plain or compressed (gzip, bzip2, Zstandard, told by its first bytes), of this machine or another.
 
@@ -86,6 +95,7 @@ class InputFile:
         self._raw: BinaryIO | None = None
         self._opened: os.stat_result | None = None  # as it was when it was opened first
         self._size_bytes = size_bytes
+        self.fields: FileFields | None = None  # set by the reader; None where it has neither header nor rows
 
     @property
     def name(self) -> str:
