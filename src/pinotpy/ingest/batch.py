@@ -12,6 +12,7 @@ from pinotpy.config.table import TableConfig
 from pinotpy.errors import DecodeError, NotFoundError, UserError
 from pinotpy.fs.local_files import LocalFiles
 from pinotpy.ingest.dictionary_arrays import min_max
+from pinotpy.ingest.jobs.input_files import is_hidden
 from pinotpy.ingest.readers.catalog import format_of
 from pinotpy.ingest.readers.spec import FileFormat
 from pinotpy.ingest.segment_names import SegmentFacts
@@ -33,9 +34,8 @@ def find_input_files(data_dir: Path, file_format: FileFormat | None = None) -> l
         return [(data_dir, found_format)]
     if not data_dir.is_dir():
         raise NotFoundError(f"no folder or file '{data_dir}'", file=str(data_dir))
-    hidden = (".", "_")  # what other systems leave beside data: `_SUCCESS`, `_temporary/…`
     listed = [Path(entry.uri) for entry in LocalFiles().list(str(data_dir))]
-    paths = [path for path in listed if not any(part.startswith(hidden) for part in path.relative_to(data_dir).parts)]
+    paths = [path for path in listed if not is_hidden(path.relative_to(data_dir).as_posix())]
     found = [(path, format_of(path)) for path in paths]
     files = [(path, known) for path, known in found if known is not None and file_format in (None, known)]
     if not files:

@@ -64,7 +64,7 @@ class Columns:
             return Converted(pa.nulls(self._batch.num_rows, storage_type(spec)))
         if not spec.single_value:
             return cast_lists(values, spec)
-        single = _single_values(values, source_type)
+        single = single_values(values, source_type)
         cast = cast_values(single.array, source_type, source_format).after(single)
         if source_format is not None and source_format != spec.date_time_format and spec.date_time_format is not None:
             converted = between_formats(cast.array, source_format, spec.date_time_format).after(cast)
@@ -81,7 +81,7 @@ class Columns:
         if not spec.single_value:
             cast = cast_lists(found.array, spec).after(found)
         else:
-            single = _single_values(found.array, spec.data_type).after(found)
+            single = single_values(found.array, spec.data_type).after(found)
             cast = cast_values(single.array, spec.data_type, spec.date_time_format).after(single)
         if lacking.all():
             return cast
@@ -108,7 +108,7 @@ def storage_type(spec: FieldSpec) -> pa.DataType:
     return spec.data_type.arrow if spec.single_value else pa.list_(spec.data_type.arrow)
 
 
-def _single_values(values: pa.Array, data_type: DataType) -> Converted:
+def single_values(values: pa.Array, data_type: DataType) -> Converted:
     """Lists in a single-valued column: a list of one is its value, an empty one is null, a longer one is bad."""
     if pa.types.is_union(values.type) and any(pa.types.is_list(values.type.field(n).type) for n in range(values.type.num_fields)):
         return _without_lists(values, data_type)
@@ -126,11 +126,11 @@ def _single_values(values: pa.Array, data_type: DataType) -> Converted:
 
 
 def _without_lists(union: pa.Array, data_type: DataType) -> Converted:
-    """The union with `_single_values` of the branches that are lists."""
+    """The union with `single_values` of the branches that are lists."""
     bad: list[Bad] = []
     branches = []
     for mask, values in branches_of(union):
-        found = _single_values(values, data_type)
+        found = single_values(values, data_type)
         rows = np.flatnonzero(mask)
         bad += [Bad(int(rows[one.row]), one.cause) for one in found.bad]
         branches.append((mask, found.array))

@@ -11,7 +11,7 @@ filter leaves out is counted as filtered, and none is left out silently.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -27,6 +27,7 @@ from pinotpy.errors import Fault, InvalidConfigError
 from pinotpy.ingest.columns import Columns, storage_type
 from pinotpy.ingest.complex_types import ComplexTypePlan
 from pinotpy.ingest.conversion import Converted
+from pinotpy.ingest.folder_values import FolderValues
 from pinotpy.ingest.ledger import RowLedger
 from pinotpy.ingest.missing_columns import expected_columns, fault_text, missing_columns_of
 from pinotpy.ingest.readers.catalog import reader_for
@@ -71,15 +72,15 @@ class RowPipeline:
         self._transforms = TransformPlan(schema, table_config)
         _refuse_unknown_steps(table_config)
         complex_types = ingestion.complex_type_config if ingestion is not None else None
-        self._complex_types = ComplexTypePlan(complex_types, self._flat_columns()) if complex_types is not None else None
+        self._complex_types = ComplexTypePlan(complex_types, self.flat_columns()) if complex_types is not None else None
         self.expected = expected_columns(schema, self._transforms.transforms, {name: self._fields_of(name) for name in schema.field_specs})
 
     @property
     def reader_columns(self) -> tuple[ReaderColumn, ...]:
         """What a reader shall read."""
-        return self._complex_types.reader_columns if self._complex_types is not None else self._flat_columns()
+        return self._complex_types.reader_columns if self._complex_types is not None else self.flat_columns()
 
-    def _flat_columns(self) -> tuple[ReaderColumn, ...]:
+    def flat_columns(self) -> tuple[ReaderColumn, ...]:
         """The schema's columns, an incoming time column of another name, and what expressions name."""
         columns = [ReaderColumn(spec.name, spec.data_type, spec.single_value) for spec in self.schema.field_specs.values()]
         for spec in self.schema.field_specs.values():
@@ -96,7 +97,7 @@ class RowPipeline:
         names = {name, incoming.name if incoming is not None else name}
         return frozenset().union(*(self._complex_types.fields_of(each) for each in names)) if self._complex_types is not None else frozenset(names)
 
-    def note_fields(self, file: InputFile, ledger: RowLedger, *, at_end: bool) -> None:
+    def note_fields(self, file: InputFile, folders: Collection[str], ledger: RowLedger, *, at_end: bool) -> None:
         """Note which columns the file lacks, as soon as that is known: of a file that declares its fields before its first row.
 
         Raises DecodeError where it may not. Of records that name their own fields the job decides, which sees all its files.
@@ -104,7 +105,7 @@ class RowPipeline:
         fields = file.fields
         if fields is None or fields.declared == at_end:
             return
-        ledger.missing_columns = self.expected.missing(fields.names)
+        ledger.missing_columns = self.expected.missing(fields.names | set(folders))
         if not ledger.missing_columns:
             return
         ledger.other_fields = self.expected.others(fields.names)
@@ -229,9 +230,13 @@ def read_rows(
     ledger: RowLedger,
     *,
     reader_config: Mapping[str, Any] | None = None,
+    folders: Sequence[tuple[str, str | None]] = (),
     progress: Progress = lambda done, total: None,
 ) -> Iterator[pa.RecordBatch]:
     """Storage form of a file's rows, batch by batch. After the last batch `ledger` holds all counts.
+
+    Args:
+        folders: names and values that the file's path tells (`folder_values.folder_texts`).
 
     Raises:
         DecodeError: the file cannot be read on (file and row), was written to meanwhile, or more rows are bad than the pipeline allows (all causes).
@@ -242,6 +247,7 @@ def read_rows(
         ledger.num_rows_read += 1
         ledger.reject(row, column, cause, text, allowed=allowed)
 
+    folder_values = FolderValues(file, folders, pipeline.flat_columns(), pipeline.schema)
     batches = reader_for(file_format)(file, pipeline.reader_columns, reader_config or {}, reject, progress)
     is_noted = False
     while True:
@@ -250,16 +256,16 @@ def read_rows(
         except DamagedArchiveError as error:
             raise file.broken(str(error), row=ledger.num_rows_read + 1) from error
         if not is_noted:
-            pipeline.note_fields(file, ledger, at_end=False)
+            pipeline.note_fields(file, folder_values.names, ledger, at_end=False)
             is_noted = True
         if rows is None:
             break
-        for part in pipeline.flat(rows, ledger):
+        for part in pipeline.flat(folder_values.filled(rows), ledger):
             batch = pipeline.convert(part, ledger)
             if pipeline.reject_share_max == 0 and ledger.num_rows_rejected - ledger.num_rows_skipped >= _HOPELESS_ROWS:
                 ledger.check(0)
             if batch.num_rows:
                 yield batch
-    pipeline.note_fields(file, ledger, at_end=True)
+    pipeline.note_fields(file, folder_values.names, ledger, at_end=True)
     file.check_unchanged()
     ledger.check(pipeline.reject_share_max)

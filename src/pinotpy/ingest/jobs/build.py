@@ -16,6 +16,7 @@ from pinotpy.errors import DataError, DecodeError, InvalidConfigError, PinotErro
 from pinotpy.fs.file_systems import file_system_for
 from pinotpy.fs.uris import LOCAL_SCHEMES, file_name, join, local_path, masked, scheme_of
 from pinotpy.ingest.batch import segment_facts
+from pinotpy.ingest.folder_values import folder_texts
 from pinotpy.ingest.held_rows import hold_rows
 from pinotpy.ingest.jobs.context import JobContext
 from pinotpy.ingest.jobs.dealt_rows import DealtFile, deal_rows
@@ -110,6 +111,7 @@ def _read_unit(context: JobContext, unit: Unit, place: _Place, ledger: RowLedger
             context.pipeline,
             ledger,
             reader_config=context.spec.record_reader_spec.configs,
+            folders=folder_texts(entry.below),
             progress=lambda done, total: place.progress(done),
         )
         if unit.kind is UnitKind.DEAL:

@@ -78,8 +78,9 @@ def find_inputs(spec: IngestionJobSpec, settings: FileSystemSettings) -> list[In
 
 
 def is_hidden(below: str) -> bool:
-    """Whether a path below the input's folder is no data by its names."""
-    return any(part.startswith(_HIDDEN) for part in below.split("/"))
+    """Whether a path below the input's folder is no data by its names; a folder `_day=5` is a column's value."""
+    *folders, name = below.split("/")
+    return name.startswith(_HIDDEN) or any(folder.startswith(".") or (folder.startswith("_") and "=" not in folder) for folder in folders)
 
 
 def refuse_links_to_one_file(entries: Sequence[InputEntry]) -> None:
