@@ -103,7 +103,7 @@ class RowPipeline:
         Raises DecodeError where it may not. Of records that name their own fields the job decides, which sees all its files.
         """
         fields = file.fields
-        if fields is None or fields.declared == at_end:
+        if fields is None or fields.declared == at_end or not (fields.declared or fields.names):
             return
         ledger.missing_columns = self.expected.missing(fields.names | set(folders))
         if not ledger.missing_columns:

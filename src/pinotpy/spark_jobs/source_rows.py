@@ -31,6 +31,7 @@ from pinotpy.ingest.pipeline import RowPipeline
 from pinotpy.ingest.readers.spec import InputBatch, numbered
 from pinotpy.ingest.row_groups import RowGroups
 from pinotpy.ingest.row_order import sort_rows
+from pinotpy.spark_jobs.folders import frame_of_folder
 from pinotpy.spark_jobs.parcels import PARCEL_ROWS, parcel_row, report_row
 from pinotpy.spark_jobs.task import SparkJob, task_cores, task_folder
 
@@ -64,7 +65,7 @@ def source_name(spec: IngestionJobSpec) -> str:
 def source_frame(spark: Any, spec: IngestionJobSpec, pipeline: RowPipeline) -> Any:
     """The wanted columns of the input, and two hashes of each row.
 
-    Raises UserError if the input has none of the columns, lacks one that must be there, or has one twice.
+    Raises UserError (folders that contradict their files: DecodeError) if the input has none of the columns, lacks one that must be there, or has one twice.
     """
     from pyspark.sql import functions as F
 
@@ -75,7 +76,7 @@ def source_frame(spark: Any, spec: IngestionJobSpec, pipeline: RowPipeline) -> A
     elif spec.pinotpy.source_table:
         frame = spark.read.options(**options).table(spec.pinotpy.source_table)
     else:
-        frame = spark.read.format(file_format).options(**options).load(spec.input_dir_uri)
+        frame = frame_of_folder(spark, file_format, options, str(spec.input_dir_uri), pipeline)
     wanted = {column.name for column in pipeline.reader_columns}
     names = [name for name in frame.columns if name in wanted]
     if not names:

@@ -61,9 +61,11 @@ def missing_in_all(pipeline: RowPipeline, reports: Sequence[UnitReport]) -> str 
     faults = pipeline.expected.faults(whole.missing_columns)
     if not faults:
         return None
+    num_built = sum(len(report.segments) for report in reports)
+    built = f"; {num_built:,} segments were built by then and lie at the output, nothing was pushed" if num_built else ""
     return (
         f"no record of {_named([file.uri for file in files])} has {'this column' if len(faults) == 1 else f'these {len(faults)} columns'} "
-        f"of schema '{pipeline.schema.schema_name}': {fault_text(faults, whole.other_fields)}"
+        f"of schema '{pipeline.schema.schema_name}': {fault_text(faults, whole.other_fields)}{built}"
     )
 
 

@@ -1,0 +1,78 @@
+"""Columns of Hive-style folders that Spark's own readers find, as text: `007` stays `007` for a column of text, as in jobs of one machine.
+
+Where the files have such a column too, Spark takes the folder's value without looking at theirs; here they are compared first.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote, urlsplit
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pinotpy.config.schema import Schema
+from pinotpy.errors import DecodeError
+from pinotpy.ingest.folder_values import FolderValues, folder_texts
+from pinotpy.ingest.pipeline import RowPipeline
+from pinotpy.ingest.readers.spec import InputBatch, InputFile, ReaderColumn
+
+_INFERENCE: Final = "spark.sql.sources.partitionColumnTypeInference.enabled"
+_FILES_ALONE: Final = "recursiveFileLookup"  # with it Spark looks at no folder's name
+_OF_FILES: Final = ("parquet", "orc", "csv", "json", "avro", "text")
+
+
+def frame_of_folder(spark: Any, file_format: str | None, options: Mapping[str, str], uri: str, pipeline: RowPipeline) -> Any:
+    """What Spark reads below a folder.
+
+    Raises DecodeError where a file has another value in a column than its folder says.
+    """
+    reader = spark.read.format(file_format).options(**options)
+    before = spark.conf.get(_INFERENCE)
+    spark.conf.set(_INFERENCE, "false")
+    try:
+        frame = reader.load(uri)
+    finally:
+        spark.conf.set(_INFERENCE, before)
+    if str(file_format).lower() not in _OF_FILES or str(options.get(_FILES_ALONE, "")).lower() == "true":
+        return frame
+    wanted = {column.name: column for column in pipeline.flat_columns()}
+    named = {name for file in frame.inputFiles() for name, _ in folder_texts(_below(file, uri)) if name in wanted}
+    if not named:
+        return frame
+    alone = spark.read.format(file_format).options(**{**options, _FILES_ALONE: "true"}).load(uri)
+    both = [name for name in alone.columns if name in named]
+    if both:
+        rows = alone.select("_metadata.file_path", *(f"`{name}`" for name in both))
+        check = partial(_contradictions, uri=uri, schema=pipeline.schema.to_json_dict(), wanted=[wanted[name] for name in both])
+        found = rows.mapInArrow(check, "message STRING").limit(1).collect()
+        if found:
+            raise DecodeError(found[0]["message"])
+    return frame
+
+
+def _contradictions(batches: Iterable[pa.RecordBatch], uri: str, schema: Mapping[str, Any], wanted: Sequence[ReaderColumn]) -> Iterator[pa.RecordBatch]:
+    """File path and columns of rows → messages of files whose folders say otherwise. Rows are numbered within the task."""
+    parsed, first = Schema.from_json(schema), 1
+    for batch in batches:
+        numbers = np.arange(first, first + batch.num_rows, dtype=np.int64)
+        first += batch.num_rows
+        paths = batch.column(0).dictionary_encode()
+        for index, path in enumerate(paths.dictionary.to_pylist()):
+            mask = pc.equal(paths.indices, index)
+            rows = InputBatch(batch.select(batch.schema.names[1:]).filter(mask), numbers[np.asarray(mask)])
+            try:
+                FolderValues(InputFile(Path(path)), folder_texts(_below(path, uri)), wanted, parsed).filled(rows)
+            except DecodeError as error:
+                yield pa.RecordBatch.from_arrays([pa.array([error.message])], ["message"])
+
+
+def _below(file: str, uri: str) -> str:
+    """The path of a file below the folder that was read. Spark encodes the paths of files."""
+    root = unquote(urlsplit(uri).path) if ":" in uri else os.path.abspath(uri)
+    return unquote(urlsplit(file).path).removeprefix(root.rstrip("/") + "/")
