@@ -53,7 +53,7 @@ METRIC_DEFAULTS: dict[str, Any] = {"INT": 0, "LONG": 0, "FLOAT": 0.0, "DOUBLE": 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RandomColumn:
-    """One column: `pool` is what its cells are drawn from."""
+    """One column: `pool` is what its cells are drawn from; `own_default`: its `defaultNullValue`, None where the schema has none."""
 
     name: str
     type: str
@@ -61,9 +61,12 @@ class RandomColumn:
     metric: bool
     pool: list[Any]
     null_share: float
+    own_default: Any = None
 
     @property
     def default(self) -> Any:
+        if self.own_default is not None:
+            return self.own_default
         return (METRIC_DEFAULTS if self.metric else DEFAULTS)[self.type]
 
     @property
@@ -85,7 +88,7 @@ class RandomTable:
 
     def batches(self, start: int, stop: int) -> list[pa.RecordBatch]:
         """Rows [start, stop) in storage form."""
-        arrays = {c.name: _stored(c, self.cells[c.name][start:stop]) for c in self.columns}
+        arrays = {c.name: stored_array(c, self.cells[c.name][start:stop]) for c in self.columns}
         return [pa.RecordBatch.from_pydict(arrays)]
 
     def splits(self) -> list[list[pa.RecordBatch]]:
@@ -220,7 +223,7 @@ def _star_trees(rng: random.Random, with_dictionary: list[RandomColumn], columns
     return trees
 
 
-def _stored(column: RandomColumn, cells: list[Any]) -> pa.Array:
+def stored_array(column: RandomColumn, cells: list[Any]) -> pa.Array:
     kind = DataType(column.type).arrow
     if column.type == "BIG_DECIMAL":
         cells = [None if c is None else encode_decimal(c) for c in cells]
