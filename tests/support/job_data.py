@@ -92,7 +92,7 @@ def job(tmp_path: Path, out: str = "out", **changes: Any) -> IngestionJobSpec:
 
 
 def archives(folder: Path) -> dict[str, bytes]:
-    """Every file below a folder by its path: a job leaves archives there and nothing else."""
+    """Every file below a folder by its path: a job leaves archives and lists of their input files there and nothing else."""
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 

@@ -11,6 +11,7 @@ from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.errors import DecodeError, NotFoundError, UserError
 from pinotpy.fs.local_files import LocalFiles
+from pinotpy.ingest.archive_listing import JOBS_ENDINGS
 from pinotpy.ingest.dictionary_arrays import min_max
 from pinotpy.ingest.jobs.input_files import is_hidden
 from pinotpy.ingest.readers.catalog import format_of
@@ -34,7 +35,7 @@ def find_input_files(data_dir: Path, file_format: FileFormat | None = None) -> l
         return [(data_dir, found_format)]
     if not data_dir.is_dir():
         raise NotFoundError(f"no folder or file '{data_dir}'", file=str(data_dir))
-    listed = [Path(entry.uri) for entry in LocalFiles().list(str(data_dir))]
+    listed = [Path(entry.uri) for entry in LocalFiles().list(str(data_dir)) if not entry.uri.endswith(JOBS_ENDINGS)]
     paths = [path for path in listed if not is_hidden(path.relative_to(data_dir).as_posix())]
     found = [(path, format_of(path)) for path in paths]
     files = [(path, known) for path, known in found if known is not None and file_format in (None, known)]

@@ -26,8 +26,11 @@ _GROUP = re.compile(r"\$\{filePathPattern:\\(\d{1,2})\}")
 
 @dataclass(frozen=True, slots=True)
 class SegmentFacts:
-    """What a name may tell: the range of the time column (as its values are, and in milliseconds), the place among the
-    segments, the input file, and what the segment is made of (`identity`, any text; equal texts mean equal content)."""
+    """What a name may tell: the range of the time column (as its values are, and in milliseconds), the input file, and what the
+    segment is made of (`identity`, any text; equal texts mean equal content).
+
+    tag: tells the segment from others by where its rows come from. sequence_id: its place among them, in names where `tag` is "".
+    """
 
     table: str
     sequence_id: int
@@ -37,6 +40,7 @@ class SegmentFacts:
     end_ms: int | None = None
     input_uri: str | None = None
     identity: str = ""
+    tag: str = ""
 
 
 class SegmentNameGenerator(Protocol):
@@ -47,7 +51,7 @@ class SegmentNameGenerator(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SimpleNames:
-    """`<table>_<minTime>_<maxTime>[_postfix][_sequence][_uuid]`; without a time column `<table>[_postfix]_<sequence>`."""
+    """`<table>_<minTime>_<maxTime>[_postfix][_<tag or sequence>][_uuid]`; without a time column `<table>[_postfix]_<tag or sequence>`."""
 
     postfix: str | None = None
     exclude_sequence_id: bool = False
@@ -73,7 +77,7 @@ class FixedName:
 
 @dataclass(frozen=True, slots=True)
 class NormalizedDateNames:
-    """`<prefix>_<minDate>_<maxDate>[_postfix][_sequence][_uuid]` with dates as yyyy-MM-dd, or yyyy-MM-dd-HH for HOURLY pushes.
+    """`<prefix>_<minDate>_<maxDate>[_postfix][_<tag or sequence>][_uuid]` with dates as yyyy-MM-dd, or yyyy-MM-dd-HH for HOURLY pushes.
 
     `append` false (REFRESH tables) leaves the dates out, so that the next push replaces the segment.
     """
@@ -143,8 +147,8 @@ def compile_pattern(pattern: str, what: str) -> TextPattern:
         raise UserError(f"{what} '{pattern[:200]}' cannot be used: {cause}") from error
 
 
-def _sequence(facts: SegmentFacts, excluded: bool) -> int | None:
-    return None if excluded else facts.sequence_id
+def _sequence(facts: SegmentFacts, excluded: bool) -> int | str | None:
+    return None if excluded else facts.tag or facts.sequence_id
 
 
 def _uuid(facts: SegmentFacts, wanted: bool) -> str | None:

@@ -11,9 +11,10 @@ from dataclasses import replace
 from typing import Any, Final
 
 from pinotpy.ingest.jobs.context import JobContext
+from pinotpy.ingest.jobs.earlier_archives import with_earlier_archives
 from pinotpy.ingest.jobs.file_reports import missing_in_all, missing_warnings
 from pinotpy.ingest.jobs.input_files import InputEntry
-from pinotpy.ingest.jobs.plan import DealtRows, Unit, UnitKind, plan_groups, plan_units
+from pinotpy.ingest.jobs.plan import DealtRows, Unit, UnitKind, plan_groups, plan_units, with_contents
 from pinotpy.ingest.jobs.report import JobReport, UnitReport
 from pinotpy.ingest.jobs.run import equal_names, rows_per_segment, why_it_ends
 from pinotpy.ingest.jobs.spec import FileErrors
@@ -52,7 +53,7 @@ def build_segments(spark: Any, context: JobContext, attempts_max: int, show: Sho
     job = replace(job, warnings=missing_warnings(context.pipeline, reports))
     if job.error is None and not job.segments:
         job = replace(job, error="no segment was built: the input holds no row to index")
-    return job
+    return with_earlier_archives(spec, job)
 
 
 def _from_files(spark: Any, context: JobContext, attempts_max: int, show: ShowProgress) -> tuple[list[UnitReport], str | None]:
@@ -71,7 +72,8 @@ def _from_files(spark: Any, context: JobContext, attempts_max: int, show: ShowPr
         reports = list(parcels.reports)
         error = why_it_ends(reports, len(units), skips) or missing_in_all(context.pipeline, reports)
         if error is None:
-            written, error = _regroup(spark, context, parcels, job, show)
+            read = replace(job, units=tuple(with_contents(units, reports)))
+            written, error = _regroup(spark, context, parcels, read, show)
             reports += written
         return reports, error
     finally:

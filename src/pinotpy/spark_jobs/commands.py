@@ -15,7 +15,6 @@ from typing import Final
 from pinotpy.clock import SystemClock
 from pinotpy.errors import PinotError
 from pinotpy.ingest.jobs.context import open_context
-from pinotpy.ingest.jobs.pushing import with_other_archives
 from pinotpy.ingest.jobs.report import JobReport
 from pinotpy.ingest.jobs.spec import IngestionJobSpec
 from pinotpy.ingest.jobs.spec_file import read_spec_file
@@ -85,8 +84,6 @@ def run_step(
                     raise
                 # What was built stays, and the report says so.
                 report = replace(report, error=f"built, not pushed: {error.message}")
-    if step is Step.BUILD:
-        report = with_other_archives(spec, report)
     return replace(report, took_ms=round((time.perf_counter() - started) * 1000))
 
 

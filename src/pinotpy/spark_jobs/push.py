@@ -13,9 +13,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from pinotpy.fs.file_systems import file_system_for
 from pinotpy.ingest.jobs.context import file_system_settings
-from pinotpy.ingest.jobs.pushing import find_archives, push_archives, replaces_at_once
+from pinotpy.ingest.jobs.pushing import delete_archives, find_archives, push_archives, replaces_at_once
 from pinotpy.ingest.jobs.report import JobReport
 from pinotpy.ingest.jobs.spec import ConsistentPush, IngestionJobSpec, JobType
 from pinotpy.ingest.push.job import push_segments
@@ -38,7 +37,8 @@ def push_on_spark(spark: Any, spec: IngestionJobSpec, report: JobReport, show: S
     only_pushes = spec if spec.job_type.push_mode is not None else spec.model_copy(update={"job_type": JobType.SEGMENT_TAR_PUSH})
     if not uris:
         only_pushes = only_pushes.model_copy(update={"job_type": JobType(f"Segment{only_pushes.job_type.push_mode}Push")})
-        uris = find_archives(only_pushes)
+        found = find_archives(only_pushes)
+        uris, report = list(found.current), replace(report, replaced_archive_uris=found.replaced)
         # Executors see a share each: that no two are of one name is seen here alone, and told before the first is sent.
         read_sources(uris, file_system_settings(spec), parallelism=_LOOKS_AT_ONCE)
     if replaces_at_once(only_pushes):
@@ -91,6 +91,5 @@ def _pushed_by_executors(spark: Any, spec: IngestionJobSpec, uris: Sequence[str]
     causes = [str(part["cause"]) for cluster in pushed["clusters"] for part in (cluster, *cluster["segments"]) if part.get("cause")]
     error = "; ".join(["not everything was pushed", *causes[:20]]) if pushed["state"] == "FAILED" else None
     if error is None and spec.clean_up_output_dir:
-        for uri in uris:
-            file_system_for(uri, file_system_settings(spec)).delete(uri)
+        delete_archives(uris, file_system_settings(spec))
     return replace(report, push=pushed, error=error)

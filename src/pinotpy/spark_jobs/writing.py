@@ -73,11 +73,8 @@ def _written(unit: Unit, parcels: Iterator[PlacedParcel], job: SparkJob, puts: b
             segment = write_segment(
                 context,
                 held,
-                sequence_id=whole.sequence_id,
+                whole,
                 work_dir=folder,
-                input_uris=[entry.uri for entry in whole.inputs],
-                identity=whole.identity,
-                modified_ms=whole.modified_ms,
                 threads=task_cores(),
                 puts=puts,
             )

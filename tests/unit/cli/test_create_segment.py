@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -79,6 +80,18 @@ def rows_of(segment: Path) -> list[dict[str, Any]]:
         loaded.close()
 
 
+def tag(below: str) -> str:
+    """What stands for a file in names (docs/batch-ingestion.md)."""
+    return hashlib.sha256(below.encode()).hexdigest()[:12]
+
+
+JANUARY_TAG = tag("a-january.csv")
+
+
+def names_of(january: str, february: str, file_format: str = "csv") -> list[str]:
+    return [f"{january}_{tag(f'a-january.{file_format}')}", f"{february}_{tag(f'deep/b-february.{file_format}')}"]
+
+
 def a_folder(tmp_path: Path, file_format: str = "csv") -> Path:
     folder = tmp_path / "data"
     (folder / "deep").mkdir(parents=True)
@@ -94,7 +107,7 @@ def test_a_folder_of_each_format_becomes_a_segment_a_file_with_the_same_rows(fil
     assert ended.status == 0, ended.err
     report = ended.document
     assert (report["numRowsRead"], report["numRowsIndexed"], report["numRowsRejected"]) == (3, 3, 0)
-    assert [segment["segmentName"] for segment in report["segments"]] == ["orders_20458_20459_0", "orders_20490_20490_1"]
+    assert [segment["segmentName"] for segment in report["segments"]] == names_of("orders_20458_20459", "orders_20490_20490", file_format=file_format)
     for segment, rows in zip(report["segments"], ROWS.values(), strict=True):
         assert segment["sizeBytes"] == sum(f.stat().st_size for f in Path(segment["directory"]).iterdir())
         assert segment["archiveSizeBytes"] == Path(segment["archive"]).stat().st_size
@@ -108,7 +121,7 @@ def test_the_report_for_people_names_segments_rows_sizes_and_rejects(tmp_path: P
         stream.write("Bonn,,many,1,20458\n")
     ended = pinotpy("create-segment", "--data-dir", folder, *documents, "--reject-share", "0.5")
     assert ended.status == 0, ended.err
-    assert "orders_20458_20459_0" in ended.out and "a-january.csv" in ended.out
+    assert f"orders_20458_20459_{JANUARY_TAG}" in ended.out and "a-january.csv" in ended.out
     assert "1 row rejected of" in ended.out and "row 3 column 'amount': 'many' is no number" in ended.out
     assert "4 rows read, 3 indexed, 1 rejected; 2 segments" in ended.out
 
@@ -123,7 +136,7 @@ def test_a_bad_row_fails_the_build_unless_a_share_is_allowed(tmp_path: Path, doc
         if status:
             assert "2 of 3 rows are bad" in ended.err and "row 1 column 'pieces'" in ended.err and "row 3 column 'amount'" in ended.err
             assert ended.out == "" and not list((tmp_path / "out").glob("orders*"))
-    assert [row["city"] for row in rows_of(tmp_path / "out" / "orders_20458_20458_0")] == ["Bonn"]
+    assert [row["city"] for row in rows_of(tmp_path / "out" / f"orders_20458_20458_{tag('x.csv')}")] == ["Bonn"]
 
 
 def test_faults_of_both_documents_are_listed_at_once(tmp_path: Path, documents: list[str], pinotpy: Any) -> None:
@@ -140,18 +153,18 @@ def test_existing_segments_are_kept_unless_overwriting_is_asked_for(tmp_path: Pa
     assert pinotpy("create-segment", "--data-dir", folder, *documents).status == 0
     write_csv(folder / "a-january.csv", [{**JANUARY[0], "city": "Ulm"}, JANUARY[1]])
     again = pinotpy("create-segment", "--data-dir", folder, *documents)
-    assert again.status == 1 and "orders_20458_20459_0" in again.err
-    assert rows_of(tmp_path / "out" / "orders_20458_20459_0")[0]["city"] == "Berlin"
+    assert again.status == 1 and f"orders_20458_20459_{JANUARY_TAG}" in again.err
+    assert rows_of(tmp_path / "out" / f"orders_20458_20459_{JANUARY_TAG}")[0]["city"] == "Berlin"
     assert pinotpy("create-segment", "--data-dir", folder, *documents, "--overwrite").status == 0
-    assert rows_of(tmp_path / "out" / "orders_20458_20459_0")[0]["city"] == "Ulm"
+    assert rows_of(tmp_path / "out" / f"orders_20458_20459_{JANUARY_TAG}")[0]["city"] == "Ulm"
 
 
 @pytest.mark.parametrize(
     ("arguments", "names"),
     [
-        (["--segment-name-postfix", "eu"], ["orders_20458_20459_eu_0", "orders_20490_20490_eu_1"]),
-        (["--name-generator", "normalized-date"], ["orders_2026-01-05_2026-01-06_0", "orders_2026-02-06_2026-02-06_1"]),
-        (["--name-generator", "normalized-date", "--segment-name", "sales"], ["sales_2026-01-05_2026-01-06_0", "sales_2026-02-06_2026-02-06_1"]),
+        (["--segment-name-postfix", "eu"], names_of("orders_20458_20459_eu", "orders_20490_20490_eu")),
+        (["--name-generator", "normalized-date"], names_of("orders_2026-01-05_2026-01-06", "orders_2026-02-06_2026-02-06")),
+        (["--name-generator", "normalized-date", "--segment-name", "sales"], names_of("sales_2026-01-05_2026-01-06", "sales_2026-02-06_2026-02-06")),
     ],
 )
 def test_segments_are_named_as_asked(arguments: list[str], names: list[str], tmp_path: Path, documents: list[str], pinotpy: Any) -> None:
@@ -207,7 +220,7 @@ def test_without_a_table_config_the_table_is_the_schemas(tmp_path: Path, documen
         ended = pinotpy("create-segment", "--data-dir", folder, *schema, *out, *arguments, "--json")
         assert ended.status == 0, ended.err
         directory = Path(ended.document["segments"][0]["directory"])
-        assert directory.name == "orders_0"
+        assert directory.name == f"orders_{JANUARY_TAG}"
         loaded = load_segment(directory)
         assert loaded.metadata.table_name == "orders"
         loaded.close()

@@ -39,12 +39,12 @@ def run(
         typer.Option("--name-generator", help="names of segments (default simple, or fixed with --segment-name)", show_default=False),
     ] = None,
     segment_name: Annotated[str | None, typer.Option("--segment-name", help="fixed: the name; normalized-date: its prefix")] = None,
-    segment_name_postfix: Annotated[str | None, typer.Option("--segment-name-postfix", help="simple: put before the number of the file")] = None,
+    segment_name_postfix: Annotated[str | None, typer.Option("--segment-name-postfix", help="simple: put before what stands for the file")] = None,
     file_path_pattern: Annotated[str | None, typer.Option("--file-path-pattern", help=r"input-file: regular expression of the whole path")] = None,
     segment_name_template: Annotated[
         str | None, typer.Option("--segment-name-template", help=r"input-file: the name, with ${filePathPattern:\N} for group N of the path")
     ] = None,
-    exclude_sequence_id: Annotated[bool, typer.Option("--exclude-sequence-id", help="simple, normalized-date: no number of the file in the name")] = False,
+    exclude_sequence_id: Annotated[bool, typer.Option("--exclude-sequence-id", help="simple, normalized-date: nothing of the file in the name")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="replace other segments of the same name in --out-dir")] = False,
     reject_share: Annotated[
         float | None,
@@ -85,7 +85,7 @@ def run(
             "segmentCreationJobParallelism": parallelism,
             "recordReaderSpec": {"configs": read_object(reader_config_file, "reader config") if reader_config_file is not None else {}},
             "tableSpec": {"tableName": table, "schemaURI": str(schema_file)},
-            "segmentNameGeneratorSpec": {"type": kind, "configs": {"use.global.directory.sequence.id": "true", **configs}},
+            "segmentNameGeneratorSpec": {"type": kind, "configs": configs},
             "pinotpy": {
                 "keepFolders": True,
                 "rejectShareMax": reject_share,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -109,6 +110,7 @@ def report_line(report: PushReport, table: str, *, is_online: bool) -> str:
 def segment_sources(place: str) -> list[str]:
     """Segments and archives that a path or URI means, sorted. A segment is a directory with a `metadata` file."""
     from pinotpy.fs.uris import LOCAL_SCHEMES, local_path, masked, scheme_of
+    from pinotpy.ingest.archive_listing import archives_among
     from pinotpy.ingest.push.sources import ARCHIVE_SUFFIX, find_archives
 
     found: list[str] = []
@@ -116,9 +118,12 @@ def segment_sources(place: str) -> list[str]:
         if (path / "metadata").is_file():
             return [str(path)]
         # A build leaves both forms of a segment: one of them is enough.
-        archives = {entry.name.removesuffix(ARCHIVE_SUFFIX) for entry in path.iterdir() if entry.name.endswith(ARCHIVE_SUFFIX)}
-        folders = [str(entry) for entry in path.iterdir() if (entry / "metadata").is_file() and entry.name not in archives]
-        found = sorted([*folders, *(str(path / f"{name}{ARCHIVE_SUFFIX}") for name in archives)])
+        there = archives_among(str(entry) for entry in path.iterdir())
+        packed = {Path(uri).name.removesuffix(ARCHIVE_SUFFIX) for uri in (*there.current, *there.replaced)}
+        folders = [str(entry) for entry in path.iterdir() if (entry / "metadata").is_file() and entry.name not in packed]
+        found = sorted([*folders, *there.current])
+        if there.replaced:
+            typer.echo(f"{len(there.replaced)} archives in '{place}' are marked as replaced by a later run of their job and not pushed", err=True)
     elif (scheme_of(place) in LOCAL_SCHEMES and path.is_file()) or place.endswith(ARCHIVE_SUFFIX):
         return [place]
     found = found or find_archives(place)

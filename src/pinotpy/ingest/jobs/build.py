@@ -22,6 +22,7 @@ from pinotpy.ingest.jobs.context import JobContext
 from pinotpy.ingest.jobs.dealt_rows import DealtFile, deal_rows
 from pinotpy.ingest.jobs.file_reports import file_report
 from pinotpy.ingest.jobs.input_files import InputEntry
+from pinotpy.ingest.jobs.input_lists import identity_of, with_content
 from pinotpy.ingest.jobs.plan import Unit, UnitKind
 from pinotpy.ingest.jobs.report import FileReport, SegmentReport, UnitReport, failed_unit
 from pinotpy.ingest.jobs.segment_output import write_segment
@@ -105,6 +106,7 @@ def _read_unit(context: JobContext, unit: Unit, place: _Place, ledger: RowLedger
     (entry,) = unit.inputs
     segments: list[SegmentReport] = []
     with _kept_rejects(context, entry, place, ledger), _local_input(context, entry, place) as file:
+        opened = identity_of(file.path)
         rows = read_rows(
             file,
             FileFormat(entry.file_format),
@@ -117,14 +119,16 @@ def _read_unit(context: JobContext, unit: Unit, place: _Place, ledger: RowLedger
         if unit.kind is UnitKind.DEAL:
             folder = dealt_folder(place.work_dir.parent, unit.unit_id)
             deal_rows(with_checked_times(context, rows, masked(entry.uri)), context.groups, context.schema, folder, context.spec.pinotpy.memory_bytes_max)
+            entry = with_content(entry, file.path, opened)
         else:
             batches = hold_rows(rows, context.dictionary_columns)
+            entry = with_content(entry, file.path, opened)
             place.state.reads = False
             if batches:
-                segments.append(_segment(context, unit, batches, place))
+                segments.append(_segment(context, replace(unit, inputs=(entry,)), batches, place))
     if ledger.num_rows_indexed == 0 and context.spec.fail_on_empty_segment:
         raise DataError(f"'{masked(entry.uri)}' has no row to index, and failOnEmptySegment is true", file=masked(entry.uri))
-    return UnitReport(unit.unit_id, (file_report(masked(entry.uri), entry.size_bytes, ledger),), tuple(segments))
+    return UnitReport(unit.unit_id, (replace(file_report(masked(entry.uri), entry.size_bytes, ledger), checksum=entry.checksum),), tuple(segments))
 
 
 def with_checked_times(context: JobContext, batches: Iterable[pa.RecordBatch], where: str) -> Iterator[pa.RecordBatch]:
@@ -153,12 +157,8 @@ def _segment(context: JobContext, unit: Unit, batches: list[pa.RecordBatch], pla
     return write_segment(
         context,
         batches,
-        sequence_id=unit.sequence_id,
+        unit,
         work_dir=place.work_dir,
-        input_uris=[entry.uri for entry in unit.inputs],
-        folder=unit.folder,
-        identity=unit.identity,
-        modified_ms=unit.modified_ms,
         threads=place.threads,
         puts=unit.kind is not UnitKind.TRIAL,
     )

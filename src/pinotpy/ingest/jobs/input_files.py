@@ -11,6 +11,7 @@ from pinotpy.errors import NotFoundError, UserError
 from pinotpy.fs.file_systems import file_system_for
 from pinotpy.fs.settings import FileSystemSettings
 from pinotpy.fs.uris import LOCAL_SCHEMES, masked, scheme_of
+from pinotpy.ingest.archive_listing import JOBS_ENDINGS
 from pinotpy.ingest.jobs.file_patterns import file_pattern
 from pinotpy.ingest.jobs.places import lies_below, path_below, real_path
 from pinotpy.ingest.jobs.spec import IngestionJobSpec
@@ -18,7 +19,6 @@ from pinotpy.ingest.readers.catalog import format_from_text, format_of
 from pinotpy.ingest.readers.spec import FileFormat
 from pinotpy.ingest.segment_names import path_of
 
-ARCHIVE_ENDING: Final = ".tar.gz"
 # What Hadoop, Spark and file systems leave beside data: `_SUCCESS`, `_temporary/…`, `.part-0.crc`.
 _HIDDEN: Final = (".", "_")
 
@@ -26,7 +26,7 @@ _HIDDEN: Final = (".", "_")
 @dataclass(frozen=True, slots=True)
 class InputEntry:
     """One input file. `below`: its path below the input's folder; `folder` of it, '' for files of the folder itself: where its
-    segment goes below the output, and within which files are numbered."""
+    segment goes below the output, and within which files are numbered. `checksum`: as of SegmentInput, "" before it is read."""
 
     uri: str
     below: str
@@ -34,12 +34,13 @@ class InputEntry:
     size_bytes: int
     modified_ms: int
     folder: str = ""
+    checksum: str = ""
 
 
 def find_inputs(spec: IngestionJobSpec, settings: FileSystemSettings) -> list[InputEntry]:
     """The files that the job reads, by URI ascending.
 
-    Names that begin with '.' or '_', and what lies in such folders, are no data, nor is what jobs write: archives, and all below the
+    Names that begin with '.' or '_', and what lies in such folders, are no data, nor is what jobs write: archives and what lies beside them, and all below the
     output and the folder for rejected rows where these lie in the input's folder. Without includeFileNamePattern the files are
     those whose name tells a known format, or, with dataFormat, all of them.
 
@@ -59,7 +60,7 @@ def find_inputs(spec: IngestionJobSpec, settings: FileSystemSettings) -> list[In
         below = path_below(entry.uri, root)
         if is_hidden(below) or (not spec.search_recursively and "/" in below):
             continue
-        if below.endswith(ARCHIVE_ENDING) or any(lies_below(entry.uri, folder) for folder in own):
+        if below.endswith(JOBS_ENDINGS) or any(lies_below(entry.uri, folder) for folder in own):
             continue
         num_seen += 1
         if (include is not None and not include(path, below)) or (exclude is not None and exclude(path, below)):

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
 
@@ -20,7 +20,8 @@ from pinotpy.config.segments_config import PushFrequency
 from pinotpy.errors import UserError
 from pinotpy.ingest.jobs.context import JobContext
 from pinotpy.ingest.jobs.input_files import InputEntry, find_inputs
-from pinotpy.ingest.jobs.segment_naming import numbers_by_folder
+from pinotpy.ingest.jobs.report import UnitReport
+from pinotpy.ingest.jobs.segment_naming import numbers_by_folder, tag_of
 from pinotpy.ingest.segment_names import FixedName, NormalizedDateNames
 
 # Rows that a trial segment is built of: enough for its bytes a row to be those of a whole one.
@@ -48,7 +49,7 @@ class RowSlice:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """One unit of work. `folder`: where below the output its segment goes."""
+    """One unit of work. `folder`: where below the output its segment goes. `tag`: in its name instead of the number, "" = the number."""
 
     unit_id: int
     kind: UnitKind
@@ -57,6 +58,7 @@ class Unit:
     folder: str = ""
     group: str = ""
     slices: tuple[RowSlice, ...] = ()
+    tag: str = ""
 
     @property
     def size_bytes(self) -> int:
@@ -112,9 +114,12 @@ def plan_units(context: JobContext, inputs: Sequence[InputEntry] | None = None) 
         return [Unit(index, UnitKind.DEAL, index, (entry,)) for index, entry in enumerate(entries)]
     if isinstance(context.names, FixedName) and len(entries) > 1:
         raise UserError(f"the fixed segment name '{context.names.name}' serves one input file, found {len(entries)}: use simple or normalizedDate names")
-    by_folder = numbers_by_folder(context.spec.segment_name_generator_spec, context.schema, context.table_config)
+    by_folder = numbers_by_folder(context.spec.segment_name_generator_spec)
     ids = _numbers([entry.folder if by_folder else "" for entry in entries])
-    return [Unit(index, UnitKind.FILE, number, (entry,), entry.folder) for index, (entry, number) in enumerate(zip(entries, ids, strict=True))]
+    tags = [tag_of(entry.below) if by_folder is None else "" for entry in entries]
+    return [
+        Unit(index, UnitKind.FILE, number, (entry,), entry.folder, tag=tag) for index, (entry, number, tag) in enumerate(zip(entries, ids, tags, strict=True))
+    ]
 
 
 def plan_groups(context: JobContext, dealt: Sequence[DealtRows], first_unit_id: int, rows_per_segment: int | None) -> list[Unit]:
@@ -127,14 +132,25 @@ def plan_groups(context: JobContext, dealt: Sequence[DealtRows], first_unit_id: 
     totals: Counter[str] = Counter()
     for each in dealt:
         totals.update(each.num_rows)
-    cuts = [(group, first, last) for group in sorted(totals) for first, last in _cuts(totals[group], rows_per_segment)]
-    by_bucket = numbers_by_folder(context.spec.segment_name_generator_spec, context.schema, context.table_config)
-    # Rows of one time bucket are numbered by themselves: another day's data changes no name of this one.
-    ids = _numbers([_name_part(context, group) if by_bucket and context.spec.pinotpy.time_bucket is not None else "" for group, _, _ in cuts])
+    cuts = [(group, cut, first, last) for group in sorted(totals) for cut, (first, last) in enumerate(_cuts(totals[group], rows_per_segment))]
+    by_bucket = numbers_by_folder(context.spec.segment_name_generator_spec)
+    # Numbered within a time bucket, another day's data changes no name of this one.
+    ids = _numbers([_name_part(context, group) if by_bucket and context.spec.pinotpy.time_bucket is not None else "" for group, *_ in cuts])
     units = []
-    for index, ((group, first, last), number) in enumerate(zip(cuts, ids, strict=True)):
-        units.append(_group_unit(UnitKind.GROUP, first_unit_id + index, number, group, dealt, first, last))
+    for index, ((group, cut, first, last), number) in enumerate(zip(cuts, ids, strict=True)):
+        unit = _group_unit(UnitKind.GROUP, first_unit_id + index, number, group, dealt, first, last)
+        units.append(replace(unit, tag=tag_of(f"{group}#{cut}")) if by_bucket is None else unit)
     return units
+
+
+def with_contents(units: Sequence[Unit], reports: Sequence[UnitReport]) -> list[Unit]:
+    """DEAL units whose entries have the sizes and checksums that were found when they were read; those that failed stay as they were."""
+    read = {report.unit_id: report.files[0] for report in reports if report.error is None and report.files}
+    found = []
+    for unit in units:
+        (entry,), file = unit.inputs, read.get(unit.unit_id)
+        found.append(unit if file is None else replace(unit, inputs=(replace(entry, size_bytes=file.size_bytes, checksum=file.checksum),)))
+    return found
 
 
 def _name_part(context: JobContext, group: str) -> str:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from pinotpy.errors import NotFoundError, PinotError, UserError
 from pinotpy.fs.file_systems import file_system_for
-from pinotpy.fs.uris import LOCAL_SCHEMES, masked, scheme_of
+from pinotpy.fs.settings import FileSystemSettings
+from pinotpy.fs.uris import masked
+from pinotpy.ingest.archive_listing import ArchiveListing, input_list_uri, list_archives
 from pinotpy.ingest.jobs.context import file_system_settings
 from pinotpy.ingest.jobs.file_patterns import file_pattern
-from pinotpy.ingest.jobs.input_files import ARCHIVE_ENDING
-from pinotpy.ingest.jobs.places import path_below, real_path
+from pinotpy.ingest.jobs.places import path_below
 from pinotpy.ingest.jobs.report import JobReport
 from pinotpy.ingest.jobs.spec import ConsistentPush, IngestionJobSpec
 from pinotpy.ingest.segment_names import path_of
@@ -24,8 +26,12 @@ def push_archives(spec: IngestionJobSpec, report: JobReport) -> JobReport:
     """
     from pinotpy.ingest.push.job import push_segments
 
-    uris = [segment.uri for segment in report.segments] if spec.job_type.creates else find_archives(spec)
     settings = file_system_settings(spec)
+    if spec.job_type.creates:
+        uris = [segment.uri for segment in report.segments]
+    else:
+        found = find_archives(spec)
+        uris, report = list(found.current), replace(report, replaced_archive_uris=found.replaced)
     try:
         if report.num_failures and replaces_at_once(spec):
             raise UserError(f"{report.num_failures} input files were left out, and what replaces the table's rows (consistentPush) must be whole")
@@ -37,20 +43,32 @@ def push_archives(spec: IngestionJobSpec, report: JobReport) -> JobReport:
         return replace(report, error=f"built, not pushed: {error.message}")
     report = replace(report, push=pushed.to_json(), error="; ".join(["not everything was pushed", *pushed.causes()]) if pushed.has_failed else None)
     if report.error is None and spec.clean_up_output_dir:
-        for uri in uris:
-            file_system_for(uri, settings).delete(uri)
+        delete_archives(uris, settings)
     return report
 
 
-def find_archives(spec: IngestionJobSpec) -> list[str]:
-    """The archives at outputDirURI, by URI ascending, those that pushFileNamePattern takes. Raises NotFoundError if there is none."""
+def delete_archives(uris: Sequence[str], settings: FileSystemSettings) -> None:
+    """Delete archives, and the lists of their input files after them."""
+    for uri in uris:
+        files = file_system_for(uri, settings)
+        files.delete(uri)
+        files.delete(input_list_uri(uri))
+
+
+def find_archives(spec: IngestionJobSpec) -> ArchiveListing:
+    """The archives at outputDirURI, those that pushFileNamePattern takes. Raises NotFoundError if none is to be pushed."""
     root = spec.output_dir_uri or ""
     pattern = spec.push_job_spec.push_file_name_pattern
     takes = file_pattern(pattern, "pushJobSpec.pushFileNamePattern") if pattern else None
-    entries = [entry.uri for entry in file_system_for(root, file_system_settings(spec)).list(root) if entry.uri.endswith(ARCHIVE_ENDING)]
-    found = [uri for uri in entries if takes is None or takes(path_of(uri), path_below(uri, root))]
-    if not found:
-        raise NotFoundError(f"no segment archive (….tar.gz) in '{masked(root)}'{f' that {pattern!r} takes' if pattern else ''}", uri=masked(root))
+    there = list_archives(root, file_system_settings(spec))
+
+    def taken(uris: Sequence[str]) -> tuple[str, ...]:
+        return tuple(uri for uri in uris if takes is None or takes(path_of(uri), path_below(uri, root)))
+
+    found = replace(there, current=taken(there.current), replaced=taken(there.replaced))
+    if not found.current:
+        besides = f"; {len(found.replaced)} are marked as replaced" if found.replaced else ""
+        raise NotFoundError(f"no segment archive (….tar.gz) in '{masked(root)}'{f' that {pattern!r} takes' if pattern else ''}{besides}", uri=masked(root))
     return found
 
 
@@ -64,23 +82,3 @@ def replaces_at_once(spec: IngestionJobSpec) -> bool:
     _, config = read_table_documents(from_controller, file_system_settings(spec))
     batch = config.ingestion.batch_ingestion_config if config is not None and config.ingestion is not None else None
     return batch is not None and batch.consistent_data_push
-
-
-def with_other_archives(spec: IngestionJobSpec, report: JobReport) -> JobReport:
-    """The report of a job that built, with the archives at its output that are not its segments.
-
-    Names tell times and numbers, so corrected input gives new names, and the old archives stay: pushed together, rows would be there twice.
-    """
-    if report.error is not None:
-        return report
-    root = spec.output_dir_uri or ""
-    own = {_identity(segment.uri) for segment in report.segments}
-    try:
-        entries = [entry.uri for entry in file_system_for(root, file_system_settings(spec)).list(root) if entry.uri.endswith(ARCHIVE_ENDING)]
-    except PinotError:
-        return report  # everything is built; a push of it will say what is wrong with the storage
-    return replace(report, other_archive_uris=tuple(uri for uri in entries if _identity(uri) not in own))
-
-
-def _identity(uri: str) -> object:
-    return real_path(uri) if scheme_of(uri) in LOCAL_SCHEMES else uri

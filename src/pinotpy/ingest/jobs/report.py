@@ -48,6 +48,7 @@ class FileReport:
     `error`: why it could not be read to its end; its rows are then in no segment. The columns of the schema that it lacks, with fields
     of it that fill no column; of the rows that are indexed, by column: rows without a value, values cut to their longest length, values in
     whose place the default stands, entries left out of lists; and rows without a value in the time column.
+    `checksum`: of its bytes, as of SegmentInput.
     """
 
     uri: str
@@ -67,6 +68,7 @@ class FileReport:
     defaults_by_column: Mapping[str, int] = field(default_factory=dict)
     dropped_by_column: Mapping[str, int] = field(default_factory=dict)
     num_null_times: int = 0
+    checksum: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,7 @@ class SegmentReport:
     partitions: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     build_ms: int = 0
     directory: str | None = None
+    has_input_list: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +137,9 @@ class JobReport:
     """The whole job. `push` is the push's own report as JSON, None where nothing was pushed.
 
     warnings: sentences about what the job was told to let pass.
-    other_archive_uris: of a job that builds only: what lies at its output besides its segments, and would be pushed with them.
+    other_archive_uris: what lies at its output besides its segments, and would be pushed with them by a push of the folder; rows of
+    `num_mixed_archives` of them are in its segments, too. replaced_archive_uris: marked at the output, by this run or before: their rows
+    are in other segments, and no push of the folder takes them.
     """
 
     job_type: str
@@ -146,6 +151,8 @@ class JobReport:
     error: str | None = None
     other_archive_uris: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    replaced_archive_uris: tuple[str, ...] = ()
+    num_mixed_archives: int = 0
 
     @property
     def segments(self) -> tuple[SegmentReport, ...]:
@@ -157,14 +164,28 @@ class JobReport:
 
     @property
     def others_told(self) -> str | None:
-        """A sentence about other archives at the output, None if there are none."""
-        if not self.other_archive_uris:
-            return None
-        first = masked(self.other_archive_uris[0])
-        return (
-            f"archives of other jobs or of earlier runs lie at the output, too: {len(self.other_archive_uris):,}, first '{first}'. "
-            "A push of the whole folder takes them as well: remove them if their rows are old, or choose by pushJobSpec.pushFileNamePattern"
-        )
+        """What is to be said of other archives at the output and of segments without a list of input files, None if there are none."""
+        told = []
+        if self.replaced_archive_uris:
+            told.append(
+                f"archives at the output whose rows later runs have put into other segments: {len(self.replaced_archive_uris):,}, "
+                f"first '{masked(self.replaced_archive_uris[0])}'. No push of the folder takes them; remove them once the table does not serve them"
+            )
+        if self.other_archive_uris:
+            mixed = f" {self.num_mixed_archives:,} of them hold rows of this job's files and of others." if self.num_mixed_archives else ""
+            told.append(
+                f"archives of other jobs or of earlier runs lie at the output, too: {len(self.other_archive_uris):,}, "
+                f"first '{masked(self.other_archive_uris[0])}'.{mixed} "
+                "A push of the whole folder takes them as well: remove them if their rows are old, or choose by pushJobSpec.pushFileNamePattern"
+            )
+        if self.num_unlisted:
+            told.append(f"segments without a list of their input files: {self.num_unlisted:,}; a push cannot tell whether the table has their rows already")
+        return "; ".join(told) or None
+
+    @property
+    def num_unlisted(self) -> int:
+        """Segments without a list: of Spark's own sources, or of more files than a list can have."""
+        return sum(not segment.has_input_list for segment in self.segments)
 
     @property
     def columns_told(self) -> str | None:
@@ -217,7 +238,11 @@ class JobReport:
             "errors": [{"unitId": unit.unit_id, "error": unit.error, "code": unit.code} for unit in self.units if unit.error is not None],
             "rejectFileURIs": [unit.reject_file_uri for unit in self.units if unit.reject_file_uri is not None],
             "numOtherArchives": len(self.other_archive_uris),
+            "numMixedArchives": self.num_mixed_archives,
             "otherArchiveURIs": list(self.other_archive_uris[:OTHERS_SHOWN_MAX]),
+            "numReplacedArchives": len(self.replaced_archive_uris),
+            "replacedArchiveURIs": list(self.replaced_archive_uris[:OTHERS_SHOWN_MAX]),
+            "numSegmentsWithoutInputs": self.num_unlisted,
             "push": dict(self.push) if self.push is not None else None,
         }
 

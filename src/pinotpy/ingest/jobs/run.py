@@ -19,10 +19,11 @@ from pinotpy.fs.uris import masked
 from pinotpy.ingest.jobs.build import build_unit, dealt_folder
 from pinotpy.ingest.jobs.context import JobContext, open_context
 from pinotpy.ingest.jobs.dealt_rows import dealt_counts
+from pinotpy.ingest.jobs.earlier_archives import with_earlier_archives
 from pinotpy.ingest.jobs.file_reports import missing_in_all, missing_warnings
 from pinotpy.ingest.jobs.input_files import InputEntry
-from pinotpy.ingest.jobs.plan import TRIAL_ROWS, DealtRows, Unit, plan_groups, plan_trial, plan_units
-from pinotpy.ingest.jobs.pushing import push_archives, with_other_archives
+from pinotpy.ingest.jobs.plan import TRIAL_ROWS, DealtRows, Unit, plan_groups, plan_trial, plan_units, with_contents
+from pinotpy.ingest.jobs.pushing import push_archives
 from pinotpy.ingest.jobs.report import JobReport, UnitReport
 from pinotpy.ingest.jobs.spec import FileErrors, IngestionJobSpec
 from pinotpy.ingest.jobs.work_folder import work_folder
@@ -81,7 +82,7 @@ def build_segments(context: JobContext, inputs: Sequence[InputEntry] | None = No
         error = equal_names(reports) or why_it_ends(reports, len(units), skips) or missing_in_all(context.pipeline, reports)
         if context.regroups and error is None:
             by_id = {report.unit_id: report for report in reports if report.error is None}
-            dealt = [_dealt(unit, work_dir) for unit in units if unit.unit_id in by_id]
+            dealt = [_dealt(unit, work_dir) for unit in with_contents(units, reports) if unit.unit_id in by_id]
             num_rows, error = rows_per_segment(context, dealt, len(units), lambda trial: build_unit(context, trial, work_dir))
             if error is None:
                 groups = plan_groups(context, dealt, len(units), num_rows)
@@ -93,7 +94,7 @@ def build_segments(context: JobContext, inputs: Sequence[InputEntry] | None = No
     if job.error is None and not job.segments:
         unread = f"{job.num_failures} could not be read, " if job.num_failures else ""
         job = replace(job, error=f"no segment was built: of {len(job.files)} input files {unread}{'the others' if unread else 'all'} hold no row to index")
-    return job if spec.job_type.push_mode is not None else with_other_archives(spec, job)
+    return with_earlier_archives(spec, job)
 
 
 def _done(context: JobContext, units: Sequence[Unit], work_dir: Path, step: str, progress: Progress) -> list[UnitReport]:
@@ -194,7 +195,9 @@ def equal_names(reports: Sequence[UnitReport]) -> str | None:
         return None
     return (
         f"{len(twice)} segment names were given more than once, first '{twice[0]}' to {', '.join(of[:4])}: one would replace the other. "
-        "Number them by use.global.directory.sequence.id true and exclude.sequence.id false, or take another segmentNameGeneratorSpec.type"
+        "Names of types simple and normalizedDate follow the files unless segmentNameGeneratorSpec.configs leaves that out (exclude.sequence.id true) "
+        "or numbers files by folder (use.global.directory.sequence.id false, local.directory.sequence.id true); "
+        "a template of type inputFile must take enough of the path"
     )
 
 

@@ -1,7 +1,9 @@
-"""`segmentNameGeneratorSpec` → what makes the names of a job's segments, and how its segments are numbered."""
+"""`segmentNameGeneratorSpec` → what makes the names of a job's segments, and what tells those of one time apart: a tag or a number."""
 
 from __future__ import annotations
 
+import hashlib
+import os
 from collections.abc import Iterator
 from difflib import get_close_matches
 from typing import Final
@@ -17,6 +19,8 @@ from pinotpy.ingest.segment_names import FixedName, InputFileNames, NormalizedDa
 from pinotpy.names import check_segment_name
 
 TYPES: Final = ("simple", "normalizedDate", "fixed", "inputFile")
+# 48 bits: among 50,000 files, one chance in 200,000 that two of them share a tag. Then the job ends and says so.
+_TAG_DIGITS: Final = 12
 _PATH: Final = "$.segmentNameGeneratorSpec"
 _NAME, _PREFIX, _POSTFIX = "segment.name", "segment.name.prefix", "segment.name.postfix"
 _EXCLUDE_ID, _UUID = "exclude.sequence.id", "append.uuid.to.segment.name"
@@ -61,21 +65,23 @@ def segment_name_generator(spec: SegmentNameGeneratorSpec, schema: Schema, table
     return SimpleNames(configs.get(_POSTFIX), flag(_EXCLUDE_ID), flag(*_EXCLUDE_TIMES), flag(_UUID))
 
 
-def numbers_by_folder(spec: SegmentNameGeneratorSpec, schema: Schema, table_config: TableConfig | None) -> bool:
-    """Whether sequence ids begin anew in each folder (and each time bucket), so that a new folder changes no other's names.
+def numbers_by_folder(spec: SegmentNameGeneratorSpec) -> bool | None:
+    """Whether sequence ids begin anew in each folder (and each time bucket) or run through; None: names have tags, not numbers.
 
-    By `use.global.directory.sequence.id`, or `local.directory.sequence.id` of older jobs. Where neither stands: as in Pinot, if
-    names tell times; else ids are the only difference between names, and run through.
+    Numbers are asked for by `use.global.directory.sequence.id`, or `local.directory.sequence.id` of older jobs. A file that is added
+    or removed changes those of the files after it, and with them the names.
     """
     configs = spec.configs
     if _GLOBAL_ID in configs:
         return configs[_GLOBAL_ID].strip().lower() != "true"
     if _LOCAL_ID in configs:
         return configs[_LOCAL_ID].strip().lower() == "true"
-    generator = segment_name_generator(spec, schema, table_config)
-    has_time = table_config is not None and table_config.segments.time_column_name is not None
-    tells_time = (isinstance(generator, SimpleNames) and not generator.exclude_times) or (isinstance(generator, NormalizedDateNames) and generator.append)
-    return has_time and tells_time
+    return None
+
+
+def tag_of(origin: str) -> str:
+    """What stands for a file (its path below the input's folder) or a part of a group in a name: the same on every machine and in every run."""
+    return hashlib.sha256(os.fsencode(origin)).hexdigest()[:_TAG_DIGITS]
 
 
 def push_habits(table_config: TableConfig | None) -> tuple[bool, PushFrequency | None]:

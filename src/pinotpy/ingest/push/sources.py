@@ -17,6 +17,7 @@ from pinotpy.errors import DataError, UserError
 from pinotpy.fs.file_systems import file_system_for
 from pinotpy.fs.settings import FileSystemSettings
 from pinotpy.fs.uris import LOCAL_SCHEMES, local_path, masked, scheme_of
+from pinotpy.ingest.archive_listing import list_archives
 from pinotpy.segment import layout
 from pinotpy.segment.archive import pack_segment, read_archive_metadata
 from pinotpy.segment.file_directory import FileDirectory
@@ -76,8 +77,8 @@ def read_sources(uris: Sequence[str], file_systems: FileSystemSettings | None, *
 
 
 def find_archives(folder_uri: str, file_systems: FileSystemSettings | None = None) -> list[str]:
-    """URIs of the archives below a folder, ascending."""
-    return [entry.uri for entry in file_system_for(folder_uri, file_systems).list(folder_uri) if entry.uri.endswith(ARCHIVE_SUFFIX)]
+    """URIs of the archives below a folder, ascending, without those that a later run of their job replaced."""
+    return list(list_archives(folder_uri, file_systems).current)
 
 
 def _source_or_fault(uri: str, file_systems: FileSystemSettings | None) -> SegmentSource | str:

@@ -125,7 +125,8 @@ def test_other_content_of_the_same_name_is_refused_unless_overwriting_is_asked_f
     assert archives(tmp_path / "out") == before
     replaced = run_job(job(tmp_path, segmentNameGeneratorSpec=fixed, overwriteOutput=True))
     assert replaced.error is None
-    assert {name for name, content in archives(tmp_path / "out").items() if content != before[name]} == {"orders_2026-01-01_2026-02-28_1.tar.gz"}
+    name = "orders_2026-01-01_2026-02-28_1"
+    assert {name for name, content in archives(tmp_path / "out").items() if content != before[name]} == {f"{name}.tar.gz", f"{name}.inputs.json"}
 
 
 def test_a_copy_of_the_input_gives_the_same_rows_and_replaces_what_is_there(tmp_path: Path, inputs: str) -> None:
@@ -143,20 +144,22 @@ def test_a_copy_of_the_input_gives_the_same_rows_and_replaces_what_is_there(tmp_
 
 
 def test_two_segments_of_one_name_are_a_fault_and_never_pushed(tmp_path: Path, inputs: str) -> None:
-    report = run_job(job(tmp_path, overwriteOutput=True))
-    assert report.error is not None and "given more than once" in report.error and "use.global.directory.sequence.id" in report.error
+    for key, value in (("use.global.directory.sequence.id", "false"), ("exclude.sequence.id", "true")):
+        report = run_job(job(tmp_path, overwriteOutput=True, segmentNameGeneratorSpec={"configs": {key: value}}))
+        assert report.error is not None and "given more than once" in report.error and f"{key} {value}" in report.error
 
 
-def test_ids_begin_anew_in_each_folder_where_names_tell_times(tmp_path: Path) -> None:
+def test_numbers_that_are_asked_for_by_folder_begin_anew_in_each(tmp_path: Path) -> None:
+    numbered = {"configs": {"use.global.directory.sequence.id": "false"}}
     for day in (0, 1):
         for part in "ab":
             path = tmp_path / "in" / f"{day:02d}" / f"{part}.csv"
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(f"customer,city,price,pieces,day\n1,Bern,2.5,3,{FIRST_DAY + day}\n")
-    every = {segment.segment_name for segment in run_job(job(tmp_path)).segments}
+    every = {segment.segment_name for segment in run_job(job(tmp_path, segmentNameGeneratorSpec=numbered)).segments}
     assert every == {f"orders_{FIRST_DAY + day}_{FIRST_DAY + day}_{part}" for day in (0, 1) for part in (0, 1)}
     # A day by itself has the names that it has among all days: pushed again, it takes its own place.
-    one = run_job(job(tmp_path, "one", inputDirURI=str(tmp_path / "in" / "01")))
+    one = run_job(job(tmp_path, "one", inputDirURI=str(tmp_path / "in" / "01"), segmentNameGeneratorSpec=numbered))
     assert {segment.segment_name for segment in one.segments} == {name for name in every if str(FIRST_DAY + 1) in name}
 
 
@@ -289,7 +292,7 @@ def test_input_and_output_may_lie_on_any_file_system(tmp_path: Path, inputs: str
         files.put(f"{root}/in/{path.relative_to(tmp_path / 'in').as_posix()}", path)
     report = run_job(job(tmp_path, inputDirURI=f"{root}/in", outputDirURI=f"{root}/out", segmentNameGeneratorSpec=THROUGH))
     assert report.error is None
-    assert [segment.uri for segment in report.segments] == [entry.uri for entry in files.list(f"{root}/out")]
+    assert [segment.uri for segment in report.segments] == [entry.uri for entry in files.list(f"{root}/out") if entry.uri.endswith(".tar.gz")]
     (tmp_path / "fetched").mkdir()
     fetched = []
     for segment in report.segments:
@@ -315,7 +318,7 @@ def test_names_with_blanks_and_signs_are_read_by_path_and_by_uri(tmp_path: Path)
     for out, uri in (("one", str(folder)), ("two", file_uri(folder))):
         report = run_job(job(tmp_path, out, inputDirURI=uri, outputDirURI=file_uri(tmp_path / out), segmentNameGeneratorSpec=names))
         assert report.error is None
-    assert set(archives(tmp_path / "one")) == {"a_b.tar.gz", "c=1/d@e.tar.gz"}
+    assert set(archives(tmp_path / "one")) == {"a_b.tar.gz", "a_b.inputs.json", "c=1/d@e.tar.gz", "c=1/d@e.inputs.json"}
     assert archives(tmp_path / "one") == archives(tmp_path / "two")
 
 
@@ -327,7 +330,7 @@ def test_push_jobs_find_the_archives_that_a_pattern_takes(tmp_path: Path, inputs
         spec = job(
             tmp_path, jobType="SegmentTarPush", pinotClusterSpecs=[{"controllerURI": "http://localhost:1"}], pushJobSpec={"pushFileNamePattern": pattern}
         )
-        return [uri.removesuffix(".tar.gz")[-1] for uri in find_archives(spec)]
+        return [uri.removesuffix(".tar.gz")[-1] for uri in find_archives(spec).current]
 
     assert found(None) == ["0", "1", "2", "3"]
     assert found("glob:deep/*.tar.gz") == ["0"]

@@ -3,7 +3,8 @@ is followed or refused, and that names depend on the input alone, also those wit
 
 from __future__ import annotations
 
-from typing import Any
+import os
+from dataclasses import replace
 
 import pytest
 
@@ -11,7 +12,7 @@ from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.errors import InvalidConfigError, UserError
 from pinotpy.ingest.jobs.job_parts import SegmentNameGeneratorSpec
-from pinotpy.ingest.jobs.segment_naming import numbers_by_folder, segment_name_generator
+from pinotpy.ingest.jobs.segment_naming import numbers_by_folder, segment_name_generator, tag_of
 from pinotpy.ingest.segment_names import SegmentFacts
 
 SCHEMA = {
@@ -111,18 +112,31 @@ def test_a_file_that_the_pattern_does_not_match_has_no_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("configs", "kind", "table", "expected"),
+    ("configs", "expected"),
     [
-        ({}, "simple", config(), True),
-        ({}, "normalizedDate", config(), True),
-        ({}, "normalizedDate", config(segmentPushType="REFRESH"), False),
-        ({"omit.timestamps.in.segment.name": "true"}, "simple", config(), False),
-        ({"use.global.directory.sequence.id": "true"}, "simple", config(), False),
-        ({"local.directory.sequence.id": "false"}, "simple", config(), False),
-        ({"local.directory.sequence.id": "true"}, "simple", None, True),
-        ({}, "simple", None, False),
+        ({}, None),
+        ({"exclude.sequence.id": "false"}, None),
+        ({"use.global.directory.sequence.id": "true"}, False),
+        ({"use.global.directory.sequence.id": "false"}, True),
+        ({"local.directory.sequence.id": "false"}, False),
+        ({"local.directory.sequence.id": "true"}, True),
     ],
 )
-def test_ids_are_of_folders_where_names_tell_times_or_the_spec_says_so(configs: dict[str, str], kind: str, table: Any, expected: bool) -> None:
-    spec = SegmentNameGeneratorSpec.model_validate({"type": kind, "configs": configs})
-    assert numbers_by_folder(spec, Schema.from_json(SCHEMA), table) is expected
+def test_names_have_numbers_where_the_spec_asks_for_them(configs: dict[str, str], expected: bool | None) -> None:
+    assert numbers_by_folder(SegmentNameGeneratorSpec.model_validate({"configs": configs})) is expected
+
+
+@pytest.mark.parametrize("kind", ["simple", "normalizedDate"])
+def test_a_tag_takes_the_place_of_the_number(kind: str) -> None:
+    assert name(kind, replace(FACTS, tag="0a1b")) == name(kind).removesuffix("3") + "0a1b"
+    assert name(kind, replace(FACTS, tag="0a1b"), exclude_sequence_id="true") == name(kind, exclude_sequence_id="true")
+
+
+def test_a_tag_is_made_of_the_path_alone() -> None:
+    # Written down: a change of these would give every segment of every table a new name.
+    assert [tag_of(path) for path in ("a.csv", "2026/a.csv", "Zürich.csv", os.fsdecode(b"Z\xfcrich.csv"))] == [
+        "32f29f33d511",
+        "c4b2e22a6d9e",
+        "6feece5e7ee6",
+        "19a9c03d377c",
+    ]
