@@ -29,12 +29,14 @@ class SegmentInput:
 
     uri: where it lay, without user info and query. size_bytes: its size, -1 if the storage tells none. checksum: `crc32c:<8 hex
     digits>` of its bytes, or `etag:<text>` as the storage tells it; "" if neither is known. num_rows: its rows in this segment.
+    file_rows: its rows in all segments that were built of it together; -1 if that was not written down.
     """
 
     uri: str
     size_bytes: int
     checksum: str
     num_rows: int
+    file_rows: int = -1
 
     @property
     def content(self) -> tuple[int, str] | None:
@@ -54,8 +56,7 @@ class InputList:
 
     def to_bytes(self) -> bytes:
         """UTF-8 JSON; equal lists give equal bytes."""
-        files = [{"uri": file.uri, "sizeInBytes": file.size_bytes, "checksum": file.checksum, "rows": file.num_rows} for file in self.files]
-        return orjson.dumps({"version": _VERSION, "files": files}, option=orjson.OPT_INDENT_2)
+        return orjson.dumps({"version": _VERSION, "files": [_plain(file) for file in self.files]}, option=orjson.OPT_INDENT_2)
 
     @property
     def digest(self) -> str:
@@ -72,7 +73,7 @@ class InputList:
             if document["version"] != _VERSION:
                 raise _corrupt(where, f"version {document['version']!r:.40}")
             files = tuple(_file(each, where) for each in document["files"])
-        except (orjson.JSONDecodeError, KeyError, TypeError) as error:
+        except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
             raise _corrupt(where, f"{type(error).__name__}: {error}"[:200]) from error
         if len(files) > FILES_MAX:
             raise _corrupt(where, f"{len(files)} files, at most {FILES_MAX} are possible")
@@ -81,10 +82,15 @@ class InputList:
         return InputList(files)
 
 
+def _plain(file: SegmentInput) -> dict[str, Any]:
+    plain = {"uri": file.uri, "sizeInBytes": file.size_bytes, "checksum": file.checksum, "rows": file.num_rows}
+    return plain if file.file_rows < 0 else {**plain, "fileRows": file.file_rows}
+
+
 def _file(plain: Any, where: str) -> SegmentInput:
-    file = SegmentInput(plain["uri"], plain["sizeInBytes"], plain["checksum"], plain["rows"])
-    expected = (str, int, str, int)
-    if tuple(map(type, (file.uri, file.size_bytes, file.checksum, file.num_rows))) != expected or file.num_rows < 0:
+    file = SegmentInput(plain["uri"], plain["sizeInBytes"], plain["checksum"], plain["rows"], plain.get("fileRows", -1))
+    expected = (str, int, str, int, int)
+    if tuple(map(type, (file.uri, file.size_bytes, file.checksum, file.num_rows, file.file_rows))) != expected or file.num_rows < 0:
         raise _corrupt(where, f"{plain!r:.200}")
     return file
 

@@ -25,7 +25,7 @@ def input_list(unit: Unit, num_docs: int) -> InputList | None:
     """The list of a segment that was built of a unit; None where its rows come from no files, or from more than a list can have."""
     counts = [rows.count for rows in unit.slices] or [num_docs]
     files = [
-        SegmentInput(listed_uri(entry.uri), entry.size_bytes, entry.checksum, count)
+        SegmentInput(listed_uri(entry.uri), entry.size_bytes, entry.checksum, count, entry.num_rows if unit.slices else num_docs)
         for entry, count in zip(unit.inputs, counts, strict=True)
         if entry.checksum or entry.file_format
     ]

@@ -144,12 +144,14 @@ def plan_groups(context: JobContext, dealt: Sequence[DealtRows], first_unit_id: 
 
 
 def with_contents(units: Sequence[Unit], reports: Sequence[UnitReport]) -> list[Unit]:
-    """DEAL units whose entries have the sizes and checksums that were found when they were read; those that failed stay as they were."""
+    """DEAL units whose entries have the sizes, checksums and rows that were found when they were read; those that failed stay as they were."""
     read = {report.unit_id: report.files[0] for report in reports if report.error is None and report.files}
     found = []
     for unit in units:
         (entry,), file = unit.inputs, read.get(unit.unit_id)
-        found.append(unit if file is None else replace(unit, inputs=(replace(entry, size_bytes=file.size_bytes, checksum=file.checksum),)))
+        if file is not None:
+            entry = replace(entry, size_bytes=file.size_bytes, checksum=file.checksum, num_rows=file.num_rows_indexed)
+        found.append(replace(unit, inputs=(entry,)))
     return found
 
 

@@ -133,6 +133,7 @@ def check_lists(report: JobReport, folder: Path) -> None:
             data = Path(file.uri.removeprefix("file://")).read_bytes()
             assert (file.size_bytes, file.checksum) == (len(data), f"crc32c:{google_crc32c.value(data):08x}")
     assert found == {f"file://{name}": count for name, count in counts if count}
+    assert {(file.uri, file.file_rows) for files in lists_of(report).values() for file in files.files} == set(found.items())
 
 
 @pytest.mark.parametrize("seed", range(FUZZ))
