@@ -159,26 +159,39 @@ class ControllerClient:
         table_type: str = "OFFLINE",
         stream: BinaryIO | None = None,
         headers: Mapping[str, str] | None = None,
+        inputs: bytes | None = None,
         timeout_s: float = UPLOAD_TIMEOUT_S,
     ) -> dict[str, Any]:
         """Upload a packed segment. The answer comes before servers have loaded it: see `wait_until_online`.
 
         Instead of a file a seekable `stream` may be given; it is read in pieces. Neither: `headers` say where the segment lies
-        (UPLOAD_TYPE: URI with DOWNLOAD_URI).
+        (UPLOAD_TYPE: URI with DOWNLOAD_URI). `inputs`: the list of the segment's input files (docs/format/input-list.md).
         """
         with tar_file.open("rb") if tar_file is not None else nullcontext(stream) as source:
             name = tar_file.name if tar_file is not None else "segment.tar.gz"
+            parts: dict[str, Any] = {"segment" if name == "inputs" else name: (name, source, "application/octet-stream")} if source is not None else {}
+            if inputs is not None:
+                parts["inputs"] = ("inputs.json", inputs, "application/json")
             return self._document(
                 self._calls.call(
                     "POST",
                     f"{self.url}/v2/segments",
                     params={"tableName": table, "tableType": table_type},
-                    files={name: (name, source, "application/octet-stream")} if source is not None else None,
-                    content=None if source is not None else b"",
+                    files=parts or None,
+                    content=None if parts else b"",
                     headers=headers,
                     timeout_s=timeout_s,
                 )
             )
+
+    def segment_inputs(self, table: str, segment: str) -> bytes:
+        """The list of a segment's input files (docs/format/input-list.md). NotFoundError: it has none, or this controller does not have it."""
+        return retrying(lambda: self._calls.call("GET", f"{self.url}/segments/{_quoted(table)}/{_quoted(segment)}/inputs"), deadline_s=self._timeout_s).content
+
+    def set_segment_inputs(self, table: str, segment: str, inputs: bytes, *, crc: int) -> dict[str, Any]:
+        """Give a segment of this CRC a list of its input files, instead of the one that it may have."""
+        url = f"{self.url}/segments/{_quoted(table)}/{_quoted(segment)}/inputs"
+        return self._document(self._calls.call("PUT", url, content=inputs, headers={"If-Match": str(crc)}))
 
     def download_segment(self, table: str, segment: str, timeout_s: float = UPLOAD_TIMEOUT_S) -> bytes:
         """The packed segment's bytes."""

@@ -7,6 +7,7 @@ that is `segment.metadata.SegmentMetadata`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +16,25 @@ import orjson
 from pinotpy.cluster.records import ZNRecord
 
 _LONG_MIN = -9223372036854775808  # 0.6's "never refreshed"
+INPUTS_SHOWN_MAX = 20
+INPUT_CHARACTERS_MAX = 16_384  # of the names in one record: it is read by all brokers and servers
+
+
+@dataclass(frozen=True, slots=True)
+class InputsRecord:
+    """What a record tells of the segment's list of input files: SHA-256 of the list, the number of files, the names of the first ones."""
+
+    sha256: str
+    num_files: int
+    uris: tuple[str, ...] = ()
+
+    @staticmethod
+    def of(sha256: str, uris: Sequence[str]) -> InputsRecord:
+        """Of all names the first ones, as many as a record takes."""
+        shown = uris[:INPUTS_SHOWN_MAX]
+        while sum(map(len, shown)) > INPUT_CHARACTERS_MAX:
+            shown = shown[:-1]
+        return InputsRecord(sha256, len(uris), tuple(shown))
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +43,7 @@ class SegmentZkMetadata:
 
     `start_time_ms`/`end_time_ms` are inclusive bounds of the time column, `start_time_raw`/`end_time_raw` the same in the
     column's own unit or format. `crypter` names what encrypted the archive, "" if nothing did. `partition_metadata` is Pinot's
-    `{"columnPartitionMap": …}`. `extra` keeps unknown fields.
+    `{"columnPartitionMap": …}`. `inputs`: None, if the segment came without a list of its input files. `extra` keeps unknown fields.
     """
 
     segment_name: str
@@ -44,6 +64,7 @@ class SegmentZkMetadata:
     data_crc: int | None = None
     partition_metadata: dict[str, Any] | None = None
     custom_map: dict[str, str] = field(default_factory=dict)
+    inputs: InputsRecord | None = None
     extra: dict[str, str] = field(default_factory=dict)
 
     def to_record(self) -> ZNRecord:
@@ -69,10 +90,13 @@ class SegmentZkMetadata:
             "segment.start.time.raw": self.start_time_raw or None,
             "segment.end.time.raw": self.end_time_raw or None,
             "segment.time.unit": None if self.end_time_ms is None else "MILLISECONDS",
+            "segment.inputs.sha256": None if self.inputs is None else self.inputs.sha256,
+            "segment.inputs.count": None if self.inputs is None else self.inputs.num_files,
             "segment.partition.metadata": None if self.partition_metadata is None else orjson.dumps(self.partition_metadata).decode(),
         }
         simple |= {key: str(value) for key, value in optional.items() if value is not None}
-        return ZNRecord(self.segment_name, simple, {"custom.map": dict(self.custom_map)} if self.custom_map else {})
+        lists = {} if self.inputs is None else {"segment.inputs": [*self.inputs.uris]}
+        return ZNRecord(self.segment_name, simple, {"custom.map": dict(self.custom_map)} if self.custom_map else {}, lists)
 
     @staticmethod
     def from_record(record: ZNRecord, table_name_with_type: str) -> SegmentZkMetadata:
@@ -88,6 +112,7 @@ class SegmentZkMetadata:
 
         unit_ms = _UNIT_MS.get(take("segment.time.unit").upper(), 1)
         partition_text = take("segment.partition.metadata")
+        inputs_sha256, num_inputs = take("segment.inputs.sha256"), _number(take("segment.inputs.count"))
         return SegmentZkMetadata(
             segment_name=record.id,
             table_name_with_type=table_name_with_type,
@@ -107,6 +132,7 @@ class SegmentZkMetadata:
             data_crc=_number(take("segment.data.crc")),
             partition_metadata=_document(partition_text),
             custom_map=dict(record.map_fields.get("custom.map", {})),
+            inputs=InputsRecord(inputs_sha256, num_inputs or 0, tuple(record.list_fields.get("segment.inputs", ()))) if inputs_sha256 else None,
             extra=simple,
         )
 

@@ -99,8 +99,8 @@ def _finish(controller: Controller, left: RecordedDeletion) -> None:
         kept = controller.catalog.segments_of_halves(table, some)
         for name in some:
             try:
-                spared = [segment.crc for segment in kept if segment.segment_name == name]
-                controller.files.retire(table, name, until_ms=left.deletion.until_ms, spared_crcs=spared)
+                spared = [segment for segment in kept if segment.segment_name == name]
+                controller.files.retire(table, name, until_ms=left.deletion.until_ms, spared=spared)
             except PinotError as error:
                 is_done = False
                 LOG.warning("segment file not moved table=%s segment=%s reason=%s", table, name, error.message)
@@ -116,7 +116,7 @@ def _bring_back(controller: Controller, segment: SegmentZkMetadata) -> None:
     try:
         # Another controller's folder is not looked into: what lies there was not moved from here.
         is_here = segment.download_url == controller.files.download_url(table, name, segment.crc)
-        if is_here and not controller.files.restore(table, name, segment.crc):
+        if is_here and not controller.files.restore(table, name, segment.crc, segment.inputs):
             LOG.error("segment file is missing, upload the segment again table=%s segment=%s crc=%d", table, name, segment.crc)
     except PinotError as error:
         LOG.error("segment file not brought back, upload the segment again table=%s segment=%s crc=%d reason=%s", table, name, segment.crc, error.message)

@@ -123,7 +123,13 @@ def _refresh(controller: Controller, segment: SegmentZkMetadata, stored: StoredS
     table, name, now_ms = segment.table_name_with_type, segment.segment_name, controller.clock.now_ms()
     if (old.crc, old.crypter) == (segment.crc, segment.crypter):
         # The same content again: where it lies and what servers hold stays as it is.
-        renewed = replace(old, refresh_time_ms=now_ms, creation_time_ms=segment.creation_time_ms, custom_map=segment.custom_map or old.custom_map)
+        renewed = replace(
+            old,
+            refresh_time_ms=now_ms,
+            creation_time_ms=segment.creation_time_ms,
+            custom_map=segment.custom_map or old.custom_map,
+            inputs=segment.inputs or old.inputs,
+        )
     else:
         renewed = replace(segment, push_time_ms=old.push_time_ms, refresh_time_ms=now_ms)
     try:

@@ -2,7 +2,8 @@
 
 `segments/<table>/<segment>/<crc>.tar.gz`: a refresh writes beside the old file, so that the record that names a CRC always
 finds its bytes, and a refresh that breaks off has replaced nothing. Deleted ones lie for a while in
-`Deleted_Segments/<table>/<segment>/<crc>.until-<ms>.tar.gz`.
+`Deleted_Segments/<table>/<segment>/<crc>.until-<ms>.tar.gz`. Lists of input files lie beside the archives, as `<sha256>.inputs.json`,
+by the SHA-256 that the record names: what a record names is whole and its own, whoever writes another one meanwhile.
 """
 
 from __future__ import annotations
@@ -15,16 +16,18 @@ from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import quote, urlsplit
 
-from pinotpy.cluster.segment_metadata import SegmentZkMetadata
+from pinotpy.cluster.segment_metadata import InputsRecord, SegmentZkMetadata
 from pinotpy.controller.context import Identity
 from pinotpy.errors import DataError, NotFoundError, OutOfCapacityError, RemoteError
 from pinotpy.fs.deep_store import DeepStore, StoredFile
 from pinotpy.names import check_segment_name, check_table_name, raw_table_name
+from pinotpy.segment.input_list import INPUT_LIST_MAX_BYTES, INPUT_LIST_SUFFIX, InputList
 
 LOG = logging.getLogger(__name__)
 
 LIVE, DELETED = "segments", "Deleted_Segments"
-_UNTIL = re.compile(r"\.until-(\d{1,15})\.tar\.gz$")
+_ARCHIVE = ".tar.gz"
+_UNTIL = re.compile(r"\.until-(\d{1,15})\.(?:tar\.gz|inputs\.json)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +65,36 @@ class SegmentFiles:
 
     def has(self, table: str, segment: str, crc: int) -> bool:
         """Whether the archive is there."""
+        return self._has(_key(table, segment, crc))
+
+    def put_inputs(self, table: str, segment: str, inputs: InputList, scratch: Path) -> None:
+        """Store a list of input files, if it is not there. Raises OutOfCapacityError: the store cannot take it.
+
+        Args:
+            scratch: a folder for the file on its way.
+        """
+        key = _inputs_key(table, segment, inputs.digest)
+        if self._has(key):
+            return
+        file = scratch / f"{inputs.digest}{INPUT_LIST_SUFFIX}"
+        file.write_bytes(inputs.to_bytes())
         try:
-            self.store.open(_key(table, segment, crc)).close()
+            self.store.put(key, file)
+        except (DataError, RemoteError) as error:
+            raise OutOfCapacityError(f"the deep store cannot take the list of input files of segment '{segment}': {error.message}", table=table) from error
+
+    def read_inputs(self, table: str, segment: str, sha256: str) -> bytes:
+        """A list of input files; NotFoundError if it is not in this store."""
+        with self.store.open(_inputs_key(table, segment, sha256)) as file:
+            return file.read(INPUT_LIST_MAX_BYTES + 1)
+
+    def drop_inputs(self, table: str, segment: str, sha256: str) -> None:
+        """Delete a list of input files."""
+        self.store.delete(_inputs_key(table, segment, sha256))
+
+    def _has(self, key: str) -> bool:
+        try:
+            self.store.open(key).close()
         except NotFoundError:
             return False
         return True
@@ -84,25 +115,32 @@ class SegmentFiles:
         """Delete for good what was set aside."""
         self.store.delete(key)
 
-    def retire(self, table: str, segment: str, *, until_ms: int | None, spared_crcs: Iterable[int] = ()) -> None:
-        """Move all archives of a segment but those of `spared_crcs` to the deleted ones, kept until `until_ms`; None deletes them at once."""
-        spared = {_key(table, segment, crc) for crc in spared_crcs}
+    def retire(self, table: str, segment: str, *, until_ms: int | None, spared: Iterable[SegmentZkMetadata] = ()) -> None:
+        """Move all files of a segment but those that the records `spared` name to the deleted ones, kept until `until_ms`; None deletes them at once."""
+        kept = {_key(table, segment, record.crc) for record in spared}
+        kept |= {_inputs_key(table, segment, record.inputs.sha256) for record in spared if record.inputs is not None}
         for file in list(self.store.list(_folder(table, segment))):
-            if file.key in spared:
+            if file.key in kept:
                 continue
             if until_ms is None:
                 self.store.delete(file.key)
             else:
-                name = file.key.rpartition("/")[2].removesuffix(".tar.gz")
-                self.store.move(file.key, f"{_deleted_folder(table, segment)}/{name}.until-{until_ms}.tar.gz")
+                stem, dot, ending = file.key.rpartition("/")[2].partition(".")
+                self.store.move(file.key, f"{_deleted_folder(table, segment)}/{stem}.until-{until_ms}{dot}{ending}")
 
-    def restore(self, table: str, segment: str, crc: int) -> bool:
-        """Give a live archive that is among the deleted ones its place again; whether it has it."""
-        if self.has(table, segment, crc):
+    def restore(self, table: str, segment: str, crc: int, inputs: InputsRecord | None = None) -> bool:
+        """Give a live archive, and its list of input files, that are among the deleted ones their places again; whether the archive has it."""
+        if inputs is not None:
+            self._restore(table, segment, _inputs_key(table, segment, inputs.sha256))
+        return self._restore(table, segment, _key(table, segment, crc))
+
+    def _restore(self, table: str, segment: str, key: str) -> bool:
+        if self._has(key):
             return True
+        stem = key.rpartition("/")[2].partition(".")[0]
         for file in list(self.store.list(_deleted_folder(table, segment))):
-            if file.key.rpartition("/")[2].startswith(f"{crc}.until-"):
-                self.store.move(file.key, _key(table, segment, crc))
+            if file.key.rpartition("/")[2].startswith(f"{stem}.until-"):
+                self.store.move(file.key, key)
                 return True
         return False
 
@@ -133,4 +171,8 @@ def _deleted_folder(table: str, segment: str) -> str:
 
 
 def _key(table: str, segment: str, crc: int) -> str:
-    return f"{_folder(table, segment)}/{crc}.tar.gz"
+    return f"{_folder(table, segment)}/{crc}{_ARCHIVE}"
+
+
+def _inputs_key(table: str, segment: str, sha256: str) -> str:
+    return f"{_folder(table, segment)}/{sha256}{INPUT_LIST_SUFFIX}"

@@ -19,6 +19,7 @@ from pinotpy.controller.context import Controller
 from pinotpy.controller.lineage import segments_beside
 from pinotpy.controller.registration import UploadConditions, check_conditions
 from pinotpy.controller.segment_check import check_segment
+from pinotpy.controller.segment_inputs import drop_replaced_inputs, drop_unnamed_inputs, input_list, inputs_record
 from pinotpy.controller.upload_leftovers import end_upload, forget_upload
 from pinotpy.errors import (
     ConnectionLostError,
@@ -33,6 +34,7 @@ from pinotpy.errors import (
 )
 from pinotpy.fs.crypters import encrypted
 from pinotpy.names import TableType, check_table_name, raw_table_name, split_table_name, table_name_with_type
+from pinotpy.segment.input_list import InputList
 from pinotpy.segment.metadata import SegmentMetadata
 from pinotpy.service.code_memory import CODE_MEMORY
 
@@ -62,6 +64,7 @@ class Arrival:
         is_whole: false for a metadata push.
         crypter: what the bytes that stay elsewhere are encrypted with, "" if nothing.
         announced: the metadata that came beside the address of a segment that is copied; it must be that one.
+        inputs: the list of the segment's input files; None if it came without.
     """
 
     archive: Path
@@ -70,6 +73,7 @@ class Arrival:
     is_whole: bool = True
     crypter: str = ""
     announced: Path | None = None
+    inputs: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +121,8 @@ def accept_upload(
         # What goes to the deep store is encrypted as the table wants it, whatever it came as.
         sealed = _sealed(controller, arrival.archive, config, metadata.segment_name)
         arrival = replace(arrival, archive=sealed, size_bytes=sealed.stat().st_size, crypter=config.segments.crypter_class_name or "")
-    return _store_and_register(controller, arrival, metadata, table, config, request, register)
+    inputs = input_list(arrival.inputs) if arrival.inputs is not None else None
+    return _store_and_register(controller, arrival, metadata, inputs, table, config, request, register)
 
 
 def _check_announced(announced: SegmentMetadata, found: SegmentMetadata) -> None:
@@ -148,6 +153,7 @@ def segment_record(
     now_ms: int,
     custom_map: dict[str, str] | None = None,
     crypter: str = "",
+    inputs: InputList | None = None,
 ) -> SegmentZkMetadata:
     """The cluster's record of a segment."""
     time_range = metadata.time_range
@@ -177,6 +183,7 @@ def segment_record(
         end_time_raw=time_range.end_raw if time_range else "",
         partition_metadata={"columnPartitionMap": partitions} if partitions else None,
         custom_map=custom_map or {},
+        inputs=inputs_record(inputs) if inputs is not None else None,
     )
 
 
@@ -221,6 +228,7 @@ def _store_and_register(
     controller: Controller,
     arrival: Arrival,
     metadata: SegmentMetadata,
+    inputs: InputList | None,
     table: str,
     config: TableConfig,
     request: UploadRequest,
@@ -235,6 +243,7 @@ def _store_and_register(
         now_ms=controller.clock.now_ms(),
         custom_map=request.custom_map,
         crypter=arrival.crypter,
+        inputs=inputs,
     )
     stored = catalog.segment(table, name)
     existing = stored.segment if stored is not None else None
@@ -256,8 +265,12 @@ def _store_and_register(
                 forget_upload(controller, left)
             raise
     try:
+        if inputs is not None:
+            files.put_inputs(table, name, inputs, arrival.archive.parent)
         replaced = register(record, conditions)
     except (UserError, StaleVersionError, RecordTooLargeError, ConnectionLostError):  # what was lost is read back before anything goes
+        if inputs is not None:
+            drop_unnamed_inputs(controller, table, name, inputs.digest)
         if left is not None:
             end_upload(controller, left, {record.crc} if is_stored else ())
         raise
@@ -265,6 +278,9 @@ def _store_and_register(
     if is_stored and not files.has(table, name, record.crc):
         # A deletion of a segment of this name took its files meanwhile, ours among them.
         files.put(table, name, record.crc, arrival.archive)
+    if inputs is not None:
+        files.put_inputs(table, name, inputs, arrival.archive.parent)
+    drop_replaced_inputs(controller, record, replaced)
     if left is not None:
         # Ours, too: another upload may have replaced it already.
         end_upload(controller, left, {known.crc for known in (record, existing, replaced) if known is not None})

@@ -115,7 +115,7 @@ def _bring_back(controller: Controller, upload: RecordedUpload, crcs: Collection
     for record in controller.catalog.recorded_now(table, segment):
         # What lies where it was pushed from, or in another controller's folder, is not looked for.
         is_here = record.download_url == controller.files.download_url(table, segment, record.crc)
-        if record.crc in crcs and is_here and not controller.files.restore(table, segment, record.crc):
+        if record.crc in crcs and is_here and not controller.files.restore(table, segment, record.crc, record.inputs):
             LOG.error("segment file is missing, upload the segment again table=%s segment=%s crc=%d", table, segment, record.crc)
 
 

@@ -6,19 +6,21 @@ from typing import Any, BinaryIO
 from urllib.parse import quote
 
 import orjson
-from fastapi import Query
-from fastapi.responses import StreamingResponse
+from fastapi import Header, Query
+from fastapi.responses import Response, StreamingResponse
 
 from pinotpy.cluster.segment_metadata import SegmentZkMetadata
 from pinotpy.controller import deletion, reset
 from pinotpy.controller.api.answers import java_list, success, table_type_of
-from pinotpy.controller.api.bodies import RawBody
+from pinotpy.controller.api.bodies import RawBody, json_body
 from pinotpy.controller.catalog import states_by_server
 from pinotpy.controller.context import Controller
 from pinotpy.controller.periods import period_ms
+from pinotpy.controller.segment_inputs import input_list, read_inputs, set_inputs
 from pinotpy.controller.tables import existing_halves, halves_named
 from pinotpy.errors import AccessDeniedError, NotFoundError, UserError
 from pinotpy.names import TableType, raw_table_name, split_table_name, table_name_with_type
+from pinotpy.segment.input_list import INPUT_LIST_MAX_BYTES
 from pinotpy.service.routes import Action, Routes, table
 
 TYPE = Query(None, alias="type", description="OFFLINE or REALTIME; without it, both.")
@@ -93,8 +95,27 @@ def segment_routes(controller: Controller) -> Routes:
             stored = catalog.segment(half, segmentName)
             if stored is not None:
                 record = stored.segment.to_record()
-                return {**record.simple_fields, **({"custom.map": record.map_fields["custom.map"]} if record.map_fields else {})}
+                return {**record.simple_fields, **record.map_fields, **record.list_fields}
         raise NotFoundError(f"Failed to find segment: {segmentName[:400]} in table: {tableName[:200]}")
+
+    @routes.get("/segments/{tableName}/{segmentName}/inputs", Action.READ, table("tableName"), summary="List of a segment's input files")
+    def inputs(tableName: str, segmentName: str) -> Response:
+        return Response(read_inputs(controller, _half_of_segment(controller, tableName, segmentName), segmentName), media_type="application/json")
+
+    @routes.put(
+        "/segments/{tableName}/{segmentName}/inputs",
+        Action.WRITE,
+        table("tableName"),
+        summary="Give a segment that is there a list of its input files",
+        body_max_bytes=INPUT_LIST_MAX_BYTES,
+        openapi_extra=json_body("The list: docs/format/input-list.md."),
+    )
+    def put_inputs(
+        tableName: str, segmentName: str, body: RawBody, if_match: str | None = Header(None, description="Refuse unless the segment has this CRC.")
+    ) -> dict[str, Any]:
+        half = half_with_segment(controller, tableName, segmentName)
+        set_inputs(controller, half, segmentName, input_list(body), if_match)
+        return success(f"Successfully set the list of input files of segment: {segmentName} of table: {half}")
 
     @routes.get("/segments/{tableName}/{segmentName}", Action.READ, table("tableName"), summary="Download a segment's tar.gz", response_class=StreamingResponse)
     def download(tableName: str, segmentName: str) -> StreamingResponse:

@@ -1,7 +1,8 @@
 """REST of segment uploads, and the leader's registration of segments that other controllers received.
 
 An upload says by UPLOAD_TYPE where the bytes are: SEGMENT (default), in its body; URI, at DOWNLOAD_URI, from where this controller
-fetches them; METADATA, at DOWNLOAD_URI as well, but there they stay: the body has the segment's metadata, servers fetch the rest.
+fetches them; METADATA, at DOWNLOAD_URI as well, but there they stay: the body has the segment's metadata, servers fetch the rest. Each may bring the list of
+the segment's input files, as a further part named `inputs`.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from pinotpy.controller.upload import Arrival, Uploaded, UploadRequest, accept_u
 from pinotpy.errors import DataError, NotLeaderError, OutOfCapacityError, PayloadTooLargeError, UserError
 from pinotpy.fs.crypters import NO_OP, decrypted
 from pinotpy.names import TableType, check_segment_name
+from pinotpy.segment.input_list import INPUT_LIST_MAX_BYTES
 from pinotpy.service.errors import UnsupportedMediaTypeError
 from pinotpy.service.http import authorise
 from pinotpy.service.rights import table_resource
@@ -38,14 +40,19 @@ REGISTRATION_TIMEOUT_S = 120.0
 UPLOAD_TYPES = ("SEGMENT", "URI", "METADATA", "JSON")
 METADATA_BYTES_MAX = 80 << 20  # an archive with the metadata file alone, which has at most 64 MiB
 IGNORED_BODY_BYTES_MAX = 1 << 20
+INPUTS_PART = "inputs"
 # What the disk of this controller says when it takes no more; the upload may be tried again, here or elsewhere.
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 UPLOAD_BODY = {
     "requestBody": {
         "description": "A multipart body with one file part: the segment's tar.gz; with UPLOAD_TYPE METADATA a tar.gz with its metadata "
-        "file alone; with UPLOAD_TYPE URI nothing.",
+        "file alone; with UPLOAD_TYPE URI nothing. A second part named 'inputs' may bring the list of the segment's input files.",
         "required": False,
-        "content": {"multipart/form-data": {"schema": {"type": "object", "properties": {"file": {"type": "string", "format": "binary"}}}}},
+        "content": {
+            "multipart/form-data": {
+                "schema": {"type": "object", "properties": {name: {"type": "string", "format": "binary"} for name in ("file", INPUTS_PART)}}
+            }
+        },
     },
     "parameters": [
         {"name": name, "in": "header", "required": False, "schema": {"type": "string"}, "description": text}
@@ -153,14 +160,14 @@ def upload_routes(controller: Controller) -> Routes:
                 (folder / "segment").mkdir()
                 try:
                     async with asyncio.timeout(settings.upload_timeout_ms / 1000):
-                        body = await _receive(request, delivery, folder / "parts", settings.upload_bytes_max)
+                        body, inputs = await _receive(request, delivery, folder / "parts", settings.upload_bytes_max)
                 except TimeoutError as error:
                     raise UploadTimeoutError(
                         f"the upload took longer than {settings.upload_timeout_ms} ms (controller.segment.upload.timeoutInMillis)"
                     ) from error
 
                 def accept() -> Uploaded:
-                    arrival = _arrival(controller, delivery, body, folder / "parts")
+                    arrival = replace(_arrival(controller, delivery, body, folder / "parts"), inputs=inputs)
                     return accept_upload(controller, arrival, folder / "segment", wanted, register, may_write)
 
                 done = await loop.run_in_executor(threads, accept)
@@ -255,21 +262,28 @@ def _delivery(request: Request) -> Delivery:
     return Delivery("METADATA", uri, _flag(request, "copy_segment_to_deep_store"), crypter)
 
 
-async def _receive(request: Request, delivery: Delivery, folder: Path, bytes_max: int) -> Path | None:
-    """The body's one part as a file; None for a delivery without."""
-    if not delivery.has_parts:
+async def _receive(request: Request, delivery: Delivery, folder: Path, bytes_max: int) -> tuple[Path | None, Path | None]:
+    """The body's part and the list of input files, as files; None for what did not come."""
+    content_type = request.headers.get("content-type", "")
+    if not delivery.has_parts and not content_type.lower().startswith("multipart/form-data"):
         ignored = 0
         async for chunk in request.stream():
             ignored += len(chunk)
             if ignored > IGNORED_BODY_BYTES_MAX:
                 raise PayloadTooLargeError(f"an upload of type URI has no body, found more than {IGNORED_BODY_BYTES_MAX} bytes")
-        return None
-    bytes_max = bytes_max if delivery.upload_type == "SEGMENT" else min(METADATA_BYTES_MAX, bytes_max)
-    parts = await receive_parts(request.stream(), request.headers["content-type"], folder, bytes_max=bytes_max)
-    if not parts:
+        return None, None
+    limits = {"SEGMENT": bytes_max, "METADATA": METADATA_BYTES_MAX, "URI": IGNORED_BODY_BYTES_MAX}
+    limit = min(bytes_max, limits[delivery.upload_type] + (0 if delivery.upload_type == "SEGMENT" else INPUT_LIST_MAX_BYTES))
+    parts = await receive_parts(request.stream(), content_type, folder, bytes_max=limit, parts_max=2)
+    # The segment's part may have any name, also this one.
+    lists = [part.path for part in parts if part.name == INPUTS_PART] if len(parts) > 1 or not delivery.has_parts else []
+    bodies = [part.path for part in parts if part.path not in lists]
+    if len(lists) > 1 or len(bodies) > 1:
+        raise UserError(f"expected a multipart body with 1 file part and at most one more, named '{INPUTS_PART}', found more")
+    if delivery.has_parts and not bodies:
         what = "Segment file" if delivery.upload_type == "SEGMENT" else "Segment metadata file"
         raise UserError(f"{what} (as multipart/form-data) is required for {delivery.upload_type} upload mode")
-    return parts[0].path
+    return bodies[0] if bodies and delivery.has_parts else None, lists[0] if lists else None
 
 
 def _arrival(controller: Controller, delivery: Delivery, body: Path | None, folder: Path) -> Arrival:
