@@ -70,8 +70,18 @@ def empty_files(report: JobReport) -> list[FileReport]:
 
 def _pushed(push: Mapping[str, Any]) -> str:
     """What a push did, over all clusters."""
-    words = (("segmentsPushed", "pushed"), ("segmentsPresent", "there already"), ("segmentsFailed", "not pushed"))
-    totals = [(sum(int(cluster[key]) for cluster in push["clusters"]), word) for key, word in words]
+    words = (
+        ("segmentsPushed", "pushed"),
+        ("segmentsPresent", "there already"),
+        ("segmentsFailed", "not pushed"),
+        ("segmentsReplaced", "replaced"),
+        ("segmentsAdopted", "given the list of their input files"),
+        ("segmentsOfOtherFiles", "of files that are not in this push kept"),
+        ("segmentsWithoutInputs", "pushed without a list of input files"),
+        ("segmentsPerhapsTwice", "without such a list perhaps with the same rows"),
+        ("rowsTwice", "rows there twice now"),
+    )
+    totals = [(sum(int(cluster.get(key, 0)) for cluster in push["clusters"]), word) for key, word in words]
     return f"push {str(push['state']).lower()}: " + (", ".join(f"{count:,} {word}" for count, word in totals if count) or "nothing")
 
 

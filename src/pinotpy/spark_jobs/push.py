@@ -1,7 +1,7 @@
 """The push of a job's segments from Spark's executors.
 
-A push knows what is there already, so a task that Spark repeats sends nothing twice. What replaces a table or a range of times at
-once is one act, which the driver does.
+A push knows what is there already, so a task that Spark repeats sends nothing twice. The driver compares the segments' input files with
+those of the table, before and after. What replaces segments at once is one act, which the driver does.
 """
 
 from __future__ import annotations
@@ -13,11 +13,15 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from pinotpy.errors import PinotError
 from pinotpy.ingest.jobs.context import file_system_settings
 from pinotpy.ingest.jobs.pushing import delete_archives, find_archives, push_archives, replaces_at_once
 from pinotpy.ingest.jobs.report import JobReport
 from pinotpy.ingest.jobs.spec import ConsistentPush, IngestionJobSpec, JobType
-from pinotpy.ingest.push.job import push_segments
+from pinotpy.ingest.push.job import access_of, push_segments, settings_of
+from pinotpy.ingest.push.looking import Look, counts
+from pinotpy.ingest.push.push import first_looks, last_looks
+from pinotpy.ingest.push.report import Outcome
 from pinotpy.ingest.push.sources import read_sources
 from pinotpy.spark_jobs.task import REPORTS_DDL, unit_numbers
 from pinotpy.spark_jobs.watching import ShowProgress, no_progress, watched
@@ -41,17 +45,24 @@ def push_on_spark(spark: Any, spec: IngestionJobSpec, report: JobReport, show: S
         uris, report = list(found.current), replace(report, replaced_archive_uris=found.replaced)
         # Executors see a share each: that no two are of one name is seen here alone, and told before the first is sent.
         read_sources(uris, file_system_settings(spec), parallelism=_LOOKS_AT_ONCE)
-    if replaces_at_once(only_pushes):
+    are_whole = bool(report.segments) and not report.num_failures
+    try:
+        looks = {} if replaces_at_once(only_pushes) else _first_looks(only_pushes, uris, are_whole)
+    except PinotError as error:
+        if not report.segments:
+            raise
+        return replace(report, error=f"built, not pushed: {error.message}")
+    if not looks or any(not found.only_adds for found in looks.values()):
         with watched(spark, "pushing segments", show):
             return push_archives(only_pushes, report)
-    return _pushed_by_executors(spark, only_pushes, uris, report, show)
+    return _pushed_by_executors(spark, only_pushes, uris, report, looks, show)
 
 
 def push_share(batches: Iterable[pa.RecordBatch], spec_json: Mapping[str, Any], shares: Sequence[Sequence[str]]) -> Iterator[pa.RecordBatch]:
     """Numbers of shares of URIs → the reports of their pushes. Runs in executors."""
     for number in unit_numbers(batches):
         spec = IngestionJobSpec.from_json(spec_json)
-        pushed = push_segments(spec, shares[number], file_systems=file_system_settings(spec))
+        pushed = push_segments(spec, shares[number], file_systems=file_system_settings(spec), checks_inputs=False)
         yield pa.RecordBatch.from_arrays([pa.array([json.dumps(pushed.to_json())], pa.string())], schema=_REPORTS)
 
 
@@ -78,7 +89,27 @@ def merged(reports: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {**reports[0], "state": state, "clusters": clusters}
 
 
-def _pushed_by_executors(spark: Any, spec: IngestionJobSpec, uris: Sequence[str], report: JobReport, show: ShowProgress) -> JobReport:
+def _first_looks(spec: IngestionJobSpec, uris: Sequence[str], are_whole: bool) -> dict[str, Look]:
+    settings = settings_of(spec, are_whole=are_whole)
+    return first_looks(replace(settings, parallelism=_LOOKS_AT_ONCE), uris, access=access_of(spec), file_systems=file_system_settings(spec))
+
+
+def _with_looks(spec: IngestionJobSpec, uris: Sequence[str], looks: Mapping[str, Look], pushed: Mapping[str, Any]) -> dict[str, Any]:
+    """The report of the executors' pushes with what the driver found in the tables before and after them."""
+    settings = replace(settings_of(spec), parallelism=_LOOKS_AT_ONCE)
+    sent = [str(each["segmentName"]) for cluster in pushed["clusters"] for each in cluster["segments"] if each["outcome"] == Outcome.PUSHED]
+    causes = last_looks(settings, uris, looks, sorted({*sent}), access=access_of(spec), file_systems=file_system_settings(spec))
+    clusters = []
+    for cluster in pushed["clusters"]:
+        url = next((url for url in cluster["controllers"] if url in looks), "")
+        found = {**cluster, **(counts(looks[url], settings).to_json() if url else {})}
+        clusters.append({**found, "cause": causes[url]} if url in causes else found)
+    return {**pushed, "state": "FAILED" if causes else pushed["state"], "clusters": clusters}
+
+
+def _pushed_by_executors(
+    spark: Any, spec: IngestionJobSpec, uris: Sequence[str], report: JobReport, looks: Mapping[str, Look], show: ShowProgress
+) -> JobReport:
     """Each executor pushes a share; `pushParallelism` shares go at once."""
     num_shares = max(1, min(spec.push_job_spec.push_parallelism, len(uris)))
     alone = spec.pinotpy.model_copy(update={"consistent_push": ConsistentPush.NONE})
@@ -87,7 +118,7 @@ def _pushed_by_executors(spark: Any, spec: IngestionJobSpec, uris: Sequence[str]
     shares = [list(uris[start::num_shares]) for start in range(num_shares)]
     with watched(spark, "pushing segments", show):
         rows = spark.range(0, num_shares, 1, num_shares).mapInArrow(lambda batches: push_share(batches, spec_json, shares), REPORTS_DDL).collect()
-    pushed = merged([json.loads(row["report"]) for row in rows])
+    pushed = _with_looks(spec, uris, looks, merged([json.loads(row["report"]) for row in rows]))
     causes = [str(part["cause"]) for cluster in pushed["clusters"] for part in (cluster, *cluster["segments"]) if part.get("cause")]
     error = "; ".join(["not everything was pushed", *causes[:20]]) if pushed["state"] == "FAILED" else None
     if error is None and spec.clean_up_output_dir:

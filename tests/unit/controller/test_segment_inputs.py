@@ -113,7 +113,7 @@ def test_what_is_no_list_is_refused_and_leaves_nothing(harness: Harness, segment
     for wrong in (b"", b"{}", b'{"version": 2, "files": []}', named("b", "a").to_bytes().replace(b"bucket/a", b"bucket/c"), b" " * (17 << 20)):
         answer = sent(harness, archive, wrong)
         assert (answer.status_code, "the list of input files cannot be taken" in answer.json()["error"]) == (400, True), answer.text
-    three = {name: ("x", b"x") for name in ("a", "b", "inputs")}
+    three = dict.fromkeys(("a", "b", "inputs"), ("x", b"x"))
     assert harness.http.post("/v2/segments", files=three, params={"tableName": "parts"}).status_code == 400
     two = {name: ("x", archive.read_bytes()) for name in ("a", "b")}
     assert harness.http.post("/v2/segments", files=two, params={"tableName": "parts"}).status_code == 400

@@ -41,6 +41,12 @@ def run(
     replace_table: Annotated[bool, typer.Option("--replace-table", help="swap them in for all segments of the table, at once")] = False,
     replace_from: Annotated[str | None, typer.Option("--replace-from", help="swap them in for the segments from this time on (ISO or epoch ms)")] = None,
     replace_until: Annotated[str | None, typer.Option("--replace-until", help="… and before this time")] = None,
+    allow_duplicates: Annotated[
+        bool, typer.Option("--allow-duplicates", help="push also rows of input files that stay in other segments, or may; they are there twice then")
+    ] = False,
+    adopt: Annotated[
+        bool, typer.Option("--adopt", help="segments of the table without a list of input files get that of one of the same time range and rows")
+    ] = False,
     again: Annotated[bool, typer.Option("--again", help="send also what is there with the same CRC")] = False,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="wait until all replicas serve them")] = True,
     timeout_s: Annotated[float, typer.Option("--timeout-s", help="longest wait for that")] = 120.0,
@@ -66,6 +72,8 @@ def run(
         sends_again=again,
         replace=replaced,
         asks_table=replaced is None,
+        allows_duplicates=allow_duplicates,
+        adopts=adopt,
         online_timeout_s=timeout_s if wait else None,
     )
     with progress(common.as_json) as bar:
@@ -104,6 +112,7 @@ def report_line(report: PushReport, table: str, *, is_online: bool) -> str:
     for cluster in report.clusters:
         if cluster.replacement is not None and cluster.replacement.is_complete:
             line += f"; they replaced {len(cluster.replacement.segments_from)}"
+        line += f"; {told}" if (told := cluster.inputs.told) else ""
     return line
 
 

@@ -35,7 +35,7 @@ def push_archives(spec: IngestionJobSpec, report: JobReport) -> JobReport:
     try:
         if report.num_failures and replaces_at_once(spec):
             raise UserError(f"{report.num_failures} input files were left out, and what replaces the table's rows (consistentPush) must be whole")
-        pushed = push_segments(spec, uris, file_systems=settings)
+        pushed = push_segments(spec, uris, file_systems=settings, are_whole=spec.job_type.creates and not report.num_failures)
     except PinotError as error:
         if not spec.job_type.creates:
             raise

@@ -128,6 +128,13 @@ class JobAdditions(Document):
     consistent_push: Annotated[ConsistentPush, named(ConsistentPush)] | None = Field(
         None, description="NONE, TABLE or TIME_RANGE: what a push replaces at once. Default: TABLE where the table has consistentDataPush."
     )
+    allow_duplicates: Truth = Field(
+        False, description="Push also rows of input files that stay in other segments of the table, or may; nothing is replaced for it."
+    )
+    adopt: Truth = Field(
+        False,
+        description="Segments of the table without a list of input files get the list of a pushed one of the same time range and rows, which is not sent.",
+    )
     push_timeout_ms: WholeNumber = Field(600_000, ge=1, le=86_400_000, description="Longest time for the push of one segment, in milliseconds.")
     source_table: Text | None = Field(None, description="Spark only: a table of its catalog instead of inputDirURI.")
     source_query: Text | None = Field(None, description="Spark only: SQL text whose rows are the input, instead of inputDirURI.")

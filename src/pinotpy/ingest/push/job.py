@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
@@ -11,6 +14,7 @@ from pinotpy.client.http_calls import Access
 from pinotpy.clock import Clock
 from pinotpy.errors import UserError
 from pinotpy.fs.settings import FileSystemSettings
+from pinotpy.fs.uris import LOCAL_SCHEMES, file_uri, local_path, scheme_of
 from pinotpy.ingest.jobs.spec import ConsistentPush, IngestionJobSpec, PushMode
 from pinotpy.ingest.push.push import push
 from pinotpy.ingest.push.report import PushReport
@@ -30,6 +34,8 @@ def push_segments(
     access: Access | None = None,
     file_systems: FileSystemSettings | None = None,
     replaces: ReplaceScope | None = None,
+    are_whole: bool = False,
+    checks_inputs: bool = True,
     clock: Clock | None = None,
     progress: Progress = lambda segment: None,
 ) -> PushReport:
@@ -40,19 +46,21 @@ def push_segments(
         access: instead of the job's own token and TLS.
         file_systems: instead of the job's pinotFSSpecs.
         replaces: what they replace at once, instead of what the job's consistentPush says.
+        are_whole: they are all that the job built of its input files.
+        checks_inputs: compare their input files with those of the table's segments.
 
     Raises:
         as `push.push`.
     """
     files = file_systems or file_systems_of(spec)
-    settings = settings_of(spec)
     if replaces is None:
         replaces = _scope_of(spec, segments, files)
-    return push(replace(settings, replace=replaces), segments, access=access or access_of(spec), file_systems=files, clock=clock, progress=progress)
+    settings = replace(settings_of(spec, are_whole=are_whole), replace=replaces, checks_inputs=checks_inputs)
+    return push(settings, segments, access=access or access_of(spec), file_systems=files, clock=clock, progress=progress)
 
 
-def settings_of(spec: IngestionJobSpec) -> PushSettings:
-    """The settings of a job's push."""
+def settings_of(spec: IngestionJobSpec, *, are_whole: bool = False) -> PushSettings:
+    """The settings of a job's push. `are_whole`: of all that it built."""
     mode = spec.job_type.push_mode
     if mode is None:
         raise UserError(f"a job of type {spec.job_type} pushes nothing")
@@ -71,7 +79,19 @@ def settings_of(spec: IngestionJobSpec) -> PushSettings:
         uri_suffix=job.segment_uri_suffix or "",
         copy_to_deep_store=job.copy_to_deep_store_for_metadata_push,
         asks_table=spec.pinotpy.consistent_push is None,
+        are_whole=are_whole,
+        input_folder=_listed_folder(spec.input_dir_uri) if are_whole and spec.pinotpy.consistent_push is not ConsistentPush.NONE else "",
+        allows_duplicates=spec.pinotpy.allow_duplicates,
+        adopts=spec.pinotpy.adopt,
     )
+
+
+def _listed_folder(uri: str | None) -> str:
+    """A folder as lists of input files write it: absolute, without user info; with '/' at its end."""
+    if uri is None:
+        return ""
+    shown = file_uri(Path(os.path.abspath(local_path(uri)))) if scheme_of(uri) in LOCAL_SCHEMES else re.sub(r"(?<=//)[^/@]*:[^/@]*@", "", uri)
+    return f"{shown.rstrip('/')}/"
 
 
 def access_of(spec: IngestionJobSpec) -> Access:

@@ -1,21 +1,25 @@
 """A push from its first look at the archives to its report: `push` is the place to start reading.
 
-What is there with the same CRC is not sent again, so a push that broke off is taken up by making it once more.
+What is there with the same CRC is not sent again, so a push that broke off is taken up by making it once more. Rows of one input file
+come into the table once (`looking`, `inputs`).
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 
 from pinotpy.client.http_calls import Access
 from pinotpy.clock import Clock, SystemClock
 from pinotpy.errors import NotFoundError, PinotError, UserError
 from pinotpy.fs.settings import FileSystemSettings
-from pinotpy.ingest.push.clusters import Cluster, find_clusters
-from pinotpy.ingest.push.replacing import is_complete, live_segments, plan_replacement, start_or_resume
+from pinotpy.ingest.push.clusters import Cluster, Unreachable, find_clusters
+from pinotpy.ingest.push.inputs import InputPlan, Overlap
+from pinotpy.ingest.push.looking import Look, came_meanwhile, counts, look, take_back
+from pinotpy.ingest.push.replacing import ReplacePlan, is_complete, start_or_resume
 from pinotpy.ingest.push.report import ClusterPush, Outcome, PushedSegment, PushReport, Replacement
 from pinotpy.ingest.push.sending import Progress, reported, retry_wait_s, send_all
 from pinotpy.ingest.push.settings import ONLINE_TIMEOUT_S, PushSettings, ReplaceScope
@@ -43,11 +47,56 @@ def push(
         progress: called with each segment that is done, from any thread.
 
     Raises:
-        UserError and its kin: nothing can be pushed (no segment, no such table, no right); nothing was sent.
+        UserError and its kin: nothing can be pushed (no segment, no such table, no right, rows that would be there twice); nothing was sent.
         NotFoundError, RemoteError: a segment is not there, or its storage cannot be reached.
         What fails later is in the report, also controllers that cannot be reached.
     """
     clock = clock or SystemClock()
+    with _begun(settings, segments, access, file_systems, clock) as begun:
+        done = [_push_to(cluster, begun.sources, own, found, file_systems, clock, progress) for cluster, own, found in begun.clusters]
+    sources, silent = begun.sources, begun.silent
+    lost = [ClusterPush((one.url,), tuple(reported(source, Outcome.FAILED, cause=one.cause) for source in sources), 0.0, cause=one.cause) for one in silent]
+    return PushReport(table_name_with_type(settings.table, settings.table_type), settings.kind, (*done, *lost))
+
+
+def first_looks(settings: PushSettings, segments: Sequence[str], *, access: Access | None, file_systems: FileSystemSettings | None) -> dict[str, Look]:
+    """What `push` would find before it sends the first segment, by the cluster's first controller, for those who send by other ways. Raises as `push`."""
+    with _begun(settings, segments, access, file_systems, SystemClock()) as begun:
+        return {cluster.urls[0]: found for cluster, _, found in begun.clusters}
+
+
+def last_looks(
+    settings: PushSettings,
+    segments: Sequence[str],
+    looks: Mapping[str, Look],
+    pushed: Collection[str],
+    *,
+    access: Access | None,
+    file_systems: FileSystemSettings | None,
+) -> dict[str, str]:
+    """The second look of who sent the segments `pushed` by other ways: what was taken back for another push's sake, by the cluster's first controller."""
+    causes = {}
+    with _begun(replace(settings, checks_inputs=False), segments, access, file_systems, SystemClock()) as begun:
+        for cluster, _, _ in begun.clusters:
+            found = looks.get(cluster.urls[0], Look(InputPlan()))
+            if others := came_meanwhile(cluster, begun.sources, settings, found):
+                added, refreshed = [name for name in pushed if name not in found.live], [name for name in pushed if name in found.live]
+                causes[cluster.urls[0]] = take_back(cluster, settings, others, None, added, refreshed)
+    return causes
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """The segments of a push, its clusters with their settings and first looks, and the controllers that do not answer."""
+
+    sources: list[SegmentSource]
+    clusters: list[tuple[Cluster, PushSettings, Look]]
+    silent: list[Unreachable]
+
+
+@contextmanager
+def _begun(settings: PushSettings, segments: Sequence[str], access: Access | None, file_systems: FileSystemSettings | None, clock: Clock) -> Iterator[_Begun]:
+    """Look at all segments and every table, before the first byte is sent anywhere."""
     if not segments:
         raise UserError("there is no segment to push")
     sources = read_sources(segments, file_systems, parallelism=settings.parallelism)
@@ -55,14 +104,12 @@ def push(
     never = threading.Event()
     clusters, silent = find_clusters(settings.controllers, access, waits_s, lambda wait_s: clock.wait(never, wait_s))
     try:
-        # Every table is looked at before the first byte is sent anywhere.
         asked = [_as_table_says(cluster, settings) for cluster in clusters]
-        done = [_push_to(cluster, sources, own, file_systems, clock, progress) for cluster, own in zip(clusters, asked, strict=True)]
+        looks = [look(cluster, sources, own, file_systems) for cluster, own in zip(clusters, asked, strict=True)]
+        yield _Begun(sources, list(zip(clusters, asked, looks, strict=True)), silent)
     finally:
         for cluster in clusters:
             cluster.close()
-    lost = [ClusterPush((one.url,), tuple(reported(source, Outcome.FAILED, cause=one.cause) for source in sources), 0.0, cause=one.cause) for one in silent]
-    return PushReport(table_name_with_type(settings.table, settings.table_type), settings.kind, (*done, *lost))
 
 
 def _as_table_says(cluster: Cluster, settings: PushSettings) -> PushSettings:
@@ -72,31 +119,65 @@ def _as_table_says(cluster: Cluster, settings: PushSettings) -> PushSettings:
     if config is None:
         name = table_name_with_type(settings.table, settings.table_type)
         raise NotFoundError(f"no table '{name}' at {cluster.urls[0]}: create it first, or name another one", table=name)
+    batch = (config.get("ingestionConfig") or {}).get("batchIngestionConfig") or {}
+    push_type = batch.get("segmentIngestionType") or (config.get("segmentsConfig") or {}).get("segmentPushType") or ""
+    if str(push_type).upper() != "REFRESH":
+        settings = replace(settings, input_folder="")
     if settings.replace is not None or not settings.asks_table:
         return settings
-    batch = (config.get("ingestionConfig") or {}).get("batchIngestionConfig") or {}
     return replace(settings, replace=ReplaceScope()) if batch.get("consistentDataPush") is True else settings
 
 
 def _push_to(
-    cluster: Cluster, sources: Sequence[SegmentSource], settings: PushSettings, file_systems: FileSystemSettings | None, clock: Clock, progress: Progress
+    cluster: Cluster,
+    sources: Sequence[SegmentSource],
+    settings: PushSettings,
+    found: Look,
+    file_systems: FileSystemSettings | None,
+    clock: Clock,
+    progress: Progress,
 ) -> ClusterPush:
     began_ns = clock.monotonic_ns()
     segments: list[PushedSegment] = []
     replacement: Replacement | None = None
     cause = ""
+    by_name = {source.name: source for source in sources}
+    sent = [source for source in sources if source.name not in found.plan.adopted]
     try:
-        if settings.replace is None:
-            segments = _send_missing(cluster, sources, settings, file_systems, clock, progress)
+        for name, of_segment in found.plan.listed.items():
+            _set_inputs(cluster, settings, name, by_name[of_segment], found.live[name].crc)
+        if found.swap is None:
+            segments = _send_missing(cluster, sent, settings, file_systems, clock, progress)
             if settings.online_timeout_s is not None:
                 _wait_online(cluster, settings, [segment.name for segment in segments if segment.outcome is not Outcome.FAILED], settings.online_timeout_s)
         else:
-            segments, replacement = _replace(cluster, sources, settings, file_systems, clock, progress)
+            segments, replacement = _replace(cluster, sent, settings, found.swap, file_systems, clock, progress)
+        segments += [reported(by_name[name], Outcome.PRESENT) for name in sorted(found.plan.adopted)]
+        if others := came_meanwhile(cluster, sources, settings, found):
+            segments, replacement, cause = _taken_back(cluster, settings, found, others, segments, replacement)
     except PinotError as error:
         log.warning("push failed controllers=%s table=%s cause=%s", ",".join(cluster.urls), settings.table, error.message)
         cause = error.message
         segments = segments or [reported(source, Outcome.FAILED, cause=error.message) for source in sources]
-    return ClusterPush(cluster.urls, tuple(segments), (clock.monotonic_ns() - began_ns) / 1e9, replacement, cause)
+    return ClusterPush(cluster.urls, tuple(segments), (clock.monotonic_ns() - began_ns) / 1e9, replacement, cause, counts(found, settings))
+
+
+def _set_inputs(cluster: Cluster, settings: PushSettings, segment: str, source: SegmentSource, crc: int) -> None:
+    assert source.inputs is not None
+    data = source.inputs.to_bytes()
+    cluster.ask(lambda client: client.set_segment_inputs(table_name_with_type(settings.table, settings.table_type), segment, data, crc=crc))
+
+
+def _taken_back(
+    cluster: Cluster, settings: PushSettings, found: Look, others: Sequence[Overlap], segments: Sequence[PushedSegment], replacement: Replacement | None
+) -> tuple[list[PushedSegment], Replacement | None, str]:
+    """The report of a push that another one of the same files was faster than."""
+    pushed = [segment.name for segment in segments if segment.outcome is Outcome.PUSHED]
+    added, refreshed = [name for name in pushed if name not in found.live], [name for name in pushed if name in found.live]
+    ended = replacement if replacement is not None and replacement.is_complete else None
+    cause = take_back(cluster, settings, others, ended.lineage_entry_id if ended is not None else None, added, refreshed)
+    failed = [replace(each, outcome=Outcome.FAILED, cause=cause) if each.name in set(added) else each for each in segments]
+    return failed, replace(ended, is_complete=False) if ended is not None else replacement, cause
 
 
 def _send_missing(
@@ -114,12 +195,15 @@ def _send_missing(
 
 
 def _replace(
-    cluster: Cluster, sources: Sequence[SegmentSource], settings: PushSettings, file_systems: FileSystemSettings | None, clock: Clock, progress: Progress
+    cluster: Cluster,
+    sources: Sequence[SegmentSource],
+    settings: PushSettings,
+    plan: ReplacePlan,
+    file_systems: FileSystemSettings | None,
+    clock: Clock,
+    progress: Progress,
 ) -> tuple[list[PushedSegment], Replacement | None]:
     """Push, and swap in at once. What fails is reverted, and then raised or in the reports."""
-    assert settings.replace is not None
-    live = cluster.ask(lambda client: live_segments(client, settings))
-    plan = plan_replacement(settings.replace, sources, live)
     if not plan.segments_from and not plan.segments_to:
         return [reported(source, Outcome.PRESENT) for source in sources], None
     entry_id = cluster.ask(lambda client: start_or_resume(client, settings, plan))

@@ -14,6 +14,7 @@ from typing import Any
 
 from pinotpy.client.controller import ControllerClient
 from pinotpy.errors import AlreadyExistsError, UserError
+from pinotpy.ingest.push.inputs import LiveSegment
 from pinotpy.ingest.push.settings import PushSettings, ReplaceScope
 from pinotpy.ingest.push.sources import SegmentSource
 
@@ -29,15 +30,6 @@ class ReplacePlan:
     segments_to: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class LiveSegment:
-    """A segment that answers queries now: its CRC, and the range of its time column in ms, None if it has none."""
-
-    crc: int
-    start_ms: int | None
-    end_ms: int | None
-
-
 def plan_replacement(scope: ReplaceScope, pushed: Sequence[SegmentSource], live: Mapping[str, LiveSegment]) -> ReplacePlan:
     """What has to be swapped so that within the scope the pushed segments answer, and nothing else.
 
@@ -47,17 +39,17 @@ def plan_replacement(scope: ReplaceScope, pushed: Sequence[SegmentSource], live:
     """
     outside = [source.name for source in pushed if not _lies_within(scope, _range_of(source))]
     if outside:
-        raise UserError(f"{_shown(outside)} have times outside of those to replace ({_scope_text(scope)}), or no time column")
+        raise UserError(f"{shown(outside)} have times outside of those to replace ({_scope_text(scope)}), or no time column")
     across = [name for name, segment in live.items() if _lies_across(scope, (segment.start_ms, segment.end_ms))]
     if across:
         raise UserError(
-            f"{_shown(across)} of the table lie across the border of the times to replace ({_scope_text(scope)}): their rows outside would be lost; "
+            f"{shown(across)} of the table lie across the border of the times to replace ({_scope_text(scope)}): their rows outside would be lost; "
             "choose times that hold whole segments"
         )
     changed = [source.name for source in pushed if source.name in live and live[source.name].crc != source.metadata.crc]
     if changed:
         raise AlreadyExistsError(
-            f"{_shown(changed)}: there already, with other content; old and new ones stand side by side until they are swapped, so the new ones need "
+            f"{shown(changed)}: there already, with other content; old and new ones stand side by side until they are swapped, so the new ones need "
             "names of their own: build them with another prefix or postfix of their names"
         )
     unchanged = {source.name for source in pushed if source.name in live}
@@ -79,25 +71,9 @@ def is_complete(client: ControllerClient, settings: PushSettings, entry_id: str)
     return bool(_entries(client, settings).get(entry_id, {}).get("state") == "COMPLETED")
 
 
-def live_segments(client: ControllerClient, settings: PushSettings) -> dict[str, LiveSegment]:
-    """The segments that answer queries, by name: without those that were replaced, or wait for the end of their replacement."""
-    table_type = settings.table_type.value
-    names = client.segments(settings.table, exclude_replaced=True).get(table_type, [])
-    records = client.segment_records(settings.table, table_type=table_type)
-    return {
-        name: LiveSegment(int(records[name]["segment.crc"]), _number(records[name], "segment.start.time"), _number(records[name], "segment.end.time"))
-        for name in names
-        if name in records
-    }
-
-
 def _entries(client: ControllerClient, settings: PushSettings) -> dict[str, Any]:
     found = client.list_lineage(settings.table, table_type=settings.table_type.value).get("lineageEntries", {})
     return dict(found)
-
-
-def _number(record: Mapping[str, str], key: str) -> int | None:
-    return int(record[key]) if key in record else None
 
 
 def _range_of(source: SegmentSource) -> tuple[int | None, int | None]:
@@ -125,7 +101,7 @@ def _scope_text(scope: ReplaceScope) -> str:
     return f"{'' if scope.start_ms is None else scope.start_ms} ms to before {'' if scope.end_ms is None else scope.end_ms} ms"
 
 
-def _shown(names: Iterable[str]) -> str:
+def shown(names: Iterable[str]) -> str:
     listed: Collection[str] = sorted(names)
     more = f" and {len(listed) - NAMES_SHOWN} more" if len(listed) > NAMES_SHOWN else ""
     return f"{'segments' if len(listed) > 1 else 'segment'} {', '.join(list(listed)[:NAMES_SHOWN])}{more}"

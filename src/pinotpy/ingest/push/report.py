@@ -60,6 +60,40 @@ class Replacement:
 
 
 @dataclass(frozen=True, slots=True)
+class InputCounts:
+    """What a push did by the lists of input files: rows that it left in the table twice, as it was allowed; segments of the table that got
+    the list of a pushed one; pushed segments without a list, of which nothing could be compared; segments of the table whose files are not
+    in the push, and keep their rows; segments of the table without a list, which may have rows of the push, as it was allowed."""
+
+    rows_twice: int = 0
+    adopted: int = 0
+    without_inputs: int = 0
+    of_other_files: int = 0
+    unknown: int = 0
+
+    @property
+    def told(self) -> str:
+        """What has to be said of them, "" if nothing has."""
+        told = (
+            (self.rows_twice, "rows are there twice now"),
+            (self.unknown, "segments without a list of their input files may have the same rows"),
+            (self.adopted, "segments of the table got the list of their input files"),
+            (self.of_other_files, "segments of files that are not in this push keep their rows"),
+            (self.without_inputs, "were pushed without a list of their input files"),
+        )
+        return ", ".join(f"{count:,} {text}" for count, text in told if count)
+
+    def to_json(self) -> dict[str, int]:
+        return {
+            "rowsTwice": self.rows_twice,
+            "segmentsAdopted": self.adopted,
+            "segmentsWithoutInputs": self.without_inputs,
+            "segmentsOfOtherFiles": self.of_other_files,
+            "segmentsPerhapsTwice": self.unknown,
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterPush:
     """The push to one cluster. `cause`: why it failed as a whole, "" otherwise."""
 
@@ -68,6 +102,7 @@ class ClusterPush:
     seconds: float
     replacement: Replacement | None = None
     cause: str = ""
+    inputs: InputCounts = InputCounts()
 
     @property
     def has_failed(self) -> bool:
@@ -90,6 +125,8 @@ class ClusterPush:
             **{f"segments{outcome.value.capitalize()}": self.count(outcome) for outcome in Outcome},
             "bytesPushed": self.bytes_pushed,
             "attempts": self.attempts,
+            "segmentsReplaced": len(self.replacement.segments_from) if self.replacement is not None and self.replacement.is_complete else 0,
+            **self.inputs.to_json(),
             "seconds": round(self.seconds, 3),
             "segments": [segment.to_json() for segment in self.segments],
         }

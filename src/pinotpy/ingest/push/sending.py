@@ -75,15 +75,16 @@ def send_all(
 def send_once(cluster: Cluster, source: SegmentSource, settings: PushSettings, file_systems: FileSystemSettings | None, *, timeout_s: float) -> None:
     """One attempt. Raises what storage or the controller says."""
     table, table_type = settings.table, settings.table_type.value
+    inputs = source.inputs.to_bytes() if source.inputs is not None else None
 
     def call(client: ControllerClient) -> None:
         match settings.kind:
             case PushKind.TAR:
                 with source.opened(file_systems) as stream:
-                    client.upload_segment(None, table, table_type=table_type, stream=stream, timeout_s=timeout_s)
+                    client.upload_segment(None, table, table_type=table_type, stream=stream, inputs=inputs, timeout_s=timeout_s)
             case PushKind.URI:
                 headers = {"UPLOAD_TYPE": "URI", "DOWNLOAD_URI": download_uri(source, settings)}
-                client.upload_segment(None, table, table_type=table_type, headers=headers, timeout_s=timeout_s)
+                client.upload_segment(None, table, table_type=table_type, headers=headers, inputs=inputs, timeout_s=timeout_s)
             case PushKind.METADATA:
                 headers = {
                     "UPLOAD_TYPE": "METADATA",
@@ -91,7 +92,7 @@ def send_once(cluster: Cluster, source: SegmentSource, settings: PushSettings, f
                     "COPY_SEGMENT_TO_DEEP_STORE": str(settings.copy_to_deep_store).lower(),
                 }
                 packed = BytesIO(pack_metadata(source.metadata_bytes, source.name))
-                client.upload_segment(None, table, table_type=table_type, stream=packed, headers=headers, timeout_s=timeout_s)
+                client.upload_segment(None, table, table_type=table_type, stream=packed, headers=headers, inputs=inputs, timeout_s=timeout_s)
 
     cluster.once(call)
 

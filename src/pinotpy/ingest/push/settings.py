@@ -51,6 +51,12 @@ class PushSettings:
         sends_again: also what is there with the same CRC.
         replace: swap the pushed segments in for others, all at once; None = they come beside what is there.
         asks_table: without `replace`: the whole table is replaced if its config says consistentDataPush.
+        checks_inputs: compare the segments' input files with those of the table's segments; without, they are sent as they are.
+        are_whole: of its input files the push has all rows: it is what a job built of them.
+        input_folder: of a job, the folder that it reads, as lists of input files write it, with '/' at its end; what is gone from it goes from a
+            REFRESH table. "" = none.
+        allows_duplicates: push also rows of files that stay in other segments, or may.
+        adopts: live segments without a list of input files get that of a pushed segment of the same time range and rows, which is not sent.
         online_timeout_s: longest wait until servers have loaded what was pushed; None = do not wait, unless to replace.
     """
 
@@ -69,4 +75,9 @@ class PushSettings:
     sends_again: bool = False
     replace: ReplaceScope | None = None
     asks_table: bool = False
+    checks_inputs: bool = True
+    are_whole: bool = False
+    input_folder: str = ""
+    allows_duplicates: bool = False
+    adopts: bool = False
     online_timeout_s: float | None = None

@@ -1,6 +1,7 @@
 """The segments that are to be pushed: archives on any file system, or segment folders on this machine.
 
-Only the metadata is read here (the first kilobytes of an archive): name, CRC and time range decide what has to be sent.
+Only the metadata is read here (the first kilobytes of an archive), and the list of input files that may lie beside the segment: name, CRC,
+time range and input files decide what has to be sent.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from pinotpy.errors import DataError, UserError
+from pinotpy.errors import DataError, NotFoundError, UserError
 from pinotpy.fs.file_systems import file_system_for
 from pinotpy.fs.settings import FileSystemSettings
 from pinotpy.fs.uris import LOCAL_SCHEMES, local_path, masked, scheme_of
@@ -21,6 +22,7 @@ from pinotpy.ingest.archive_listing import list_archives
 from pinotpy.segment import layout
 from pinotpy.segment.archive import pack_segment, read_archive_metadata
 from pinotpy.segment.file_directory import FileDirectory
+from pinotpy.segment.input_list import INPUT_LIST_MAX_BYTES, INPUT_LIST_SUFFIX, InputList
 from pinotpy.segment.metadata import SegmentMetadata
 from pinotpy.segment.metadata_reader import read_metadata
 
@@ -29,13 +31,15 @@ ARCHIVE_SUFFIX = ".tar.gz"
 
 @dataclass(frozen=True, slots=True)
 class SegmentSource:
-    """One segment to push. `metadata_bytes`: its metadata file; `folder`: where it lies unpacked, None for an archive."""
+    """One segment to push. `metadata_bytes`: its metadata file; `folder`: where it lies unpacked, None for an archive; `inputs`: the list of
+    its input files, None if there is none beside it."""
 
     uri: str
     metadata: SegmentMetadata
     metadata_bytes: bytes
     size_bytes: int
     folder: Path | None = None
+    inputs: InputList | None = None
 
     @property
     def name(self) -> str:
@@ -93,9 +97,21 @@ def _read_source(uri: str, file_systems: FileSystemSettings | None) -> SegmentSo
         directory = FileDirectory(folder)
         data = directory.read(layout.METADATA, size_max=layout.METADATA_MAX_BYTES)
         metadata = read_metadata(data, f"{folder}/{layout.METADATA}")
-        return SegmentSource(uri, metadata, data, len(data) + metadata.size_bytes, folder)
+        return SegmentSource(uri, metadata, data, len(data) + metadata.size_bytes, folder, _read_inputs(str(folder), None))
     files = file_system_for(uri, file_systems)
     size_bytes = files.stat(uri).size_bytes
     with files.open(uri) as stream:
         metadata, data = read_archive_metadata(stream)
-    return SegmentSource(uri, metadata, data, size_bytes)
+    return SegmentSource(uri, metadata, data, size_bytes, inputs=_read_inputs(uri, file_systems))
+
+
+def _read_inputs(uri: str, file_systems: FileSystemSettings | None) -> InputList | None:
+    """The list beside a segment. None also for a signed address: nothing else can be read there."""
+    if scheme_of(uri) in ("http", "https") and "?" in uri:
+        return None
+    where = uri.removesuffix(ARCHIVE_SUFFIX) + INPUT_LIST_SUFFIX
+    try:
+        with file_system_for(where, file_systems).open(where) as stream:
+            return InputList.from_bytes(stream.read(INPUT_LIST_MAX_BYTES + 1), masked(where))
+    except NotFoundError:
+        return None

@@ -125,3 +125,14 @@ def test_numbers_that_no_push_can_use_are_refused(keys: dict[str, Any]) -> None:
     }
     with pytest.raises(InvalidConfigError, match="allowed"):
         IngestionJobSpec.from_json({**base, **keys})
+
+
+def test_a_job_says_what_it_knows_of_its_files(tmp_path: Path) -> None:
+    text = "pinotpy: {allowDuplicates: true, adopt: true}\n"
+    found = settings_of(spec(text, "SegmentCreationAndTarPush"), are_whole=True)
+    assert (found.allows_duplicates, found.adopts, found.are_whole, found.input_folder) == (True, True, True, "file:///in/")
+    # What is pushed of an output folder, or beside what is there, says nothing of the files that are gone.
+    assert settings_of(spec()).input_folder == ""
+    assert settings_of(spec("pinotpy: {consistentPush: NONE}\n", "SegmentCreationAndTarPush"), are_whole=True).input_folder == ""
+    remote = spec("", "SegmentCreationAndTarPush").model_copy(update={"input_dir_uri": "s3://key:secret@bucket/in/"})
+    assert settings_of(remote, are_whole=True).input_folder == "s3://bucket/in/"
