@@ -77,8 +77,8 @@ def _pushed(push: Mapping[str, Any]) -> str:
         ("segmentsReplaced", "replaced"),
         ("segmentsAdopted", "given the list of their input files"),
         ("segmentsOfOtherFiles", "of files that are not in this push kept"),
-        ("segmentsWithoutInputs", "pushed without a list of input files"),
-        ("segmentsPerhapsTwice", "without such a list perhaps with the same rows"),
+        ("segmentsWithoutInputs", "without a list of input files, so that nothing was compared"),
+        ("segmentsPerhapsTwice", "of the table without such a list, perhaps with the same rows"),
         ("rowsTwice", "rows there twice now"),
     )
     totals = [(sum(int(cluster.get(key, 0)) for cluster in push["clusters"]), word) for key, word in words]

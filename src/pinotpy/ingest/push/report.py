@@ -79,7 +79,7 @@ class InputCounts:
             (self.unknown, "segments without a list of their input files may have the same rows"),
             (self.adopted, "segments of the table got the list of their input files"),
             (self.of_other_files, "segments of files that are not in this push keep their rows"),
-            (self.without_inputs, "were pushed without a list of their input files"),
+            (self.without_inputs, "have no list of their input files, so that nothing was compared"),
         )
         return ", ".join(f"{count:,} {text}" for count, text in told if count)
 
