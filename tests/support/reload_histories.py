@@ -178,11 +178,22 @@ class ReloadHistory:
         return f"{column.name} to be stored as {self.storage[column.name]}"
 
     def _setting_changed(self) -> str:
-        if self.rng.random() < 0.5:
+        key = self.rng.choice(
+            ["nullHandlingEnabled", "nullHandlingEnabled", "columnMinMaxValueGeneratorMode", "segmentPartitionConfig", "enableDefaultStarTree"]
+        )
+        partitioned = [column.name for column in self.columns if column.single_value and column.type in ("INT", "LONG", "STRING")]
+        if key == "nullHandlingEnabled":
             self.null_vectors = not self.null_vectors
-            return f"nullHandlingEnabled {self.null_vectors}"
-        mode = self.more["columnMinMaxValueGeneratorMode"] = self.rng.choice(["ALL", "NONE", "NON_METRIC"])
-        return f"columnMinMaxValueGeneratorMode {mode}"
+            return f"{key} {self.null_vectors}"
+        if key == "segmentPartitionConfig" and partitioned:
+            partition = {"functionName": "Murmur", "numPartitions": self.rng.choice([2, 50])}
+            self.more[key] = {"columnPartitionMap": {self.rng.choice(partitioned): partition}}
+        elif key == "enableDefaultStarTree":
+            self.more[key] = not self.more.get(key, False)
+        else:
+            key = "columnMinMaxValueGeneratorMode"
+            self.more[key] = self.rng.choice(["ALL", "NONE", "NON_METRIC"])
+        return f"{key} {self.more[key]}"
 
     # --- what rows read --------------------------------------------------------------------------------------------
 
