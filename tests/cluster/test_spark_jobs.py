@@ -22,7 +22,8 @@ import pytest
 from job_data import COLUMNS, CONFIG, SCHEMA, all_rows, archives, duckdb_rows, job, rows, segment_rows, sorted_rows, write_inputs
 from processes import spark_workers
 
-from pinotpy.errors import UserError
+from pinotpy.errors import DecodeError, UserError
+from pinotpy.ingest.folder_values import NULL_FOLDER
 from pinotpy.ingest.jobs.context import open_context
 from pinotpy.ingest.jobs.report import JobReport
 from pinotpy.ingest.jobs.run import run_job
@@ -184,6 +185,47 @@ def test_files_with_faults_are_told_and_the_good_ones_built_where_the_spec_says_
     alone = run_job(job(tmp_path, "alone", pinotpy={**changes, "onFileError": "SKIP"}))
     assert archives(tmp_path / "skipped") == archives(tmp_path / "alone")
     assert [(file.uri, file.error) for file in skipped.files] == [(file.uri, file.error) for file in alone.files]
+
+
+def test_folders_fill_columns_whoever_lists_the_files(spark: Any, tmp_path: Path) -> None:
+    """A text time column whose values repeat, and a partition column that would be read as a number: both stand in folders alone."""
+    day = {"name": "day", "dataType": "STRING", "format": "SIMPLE_DATE_FORMAT|yyyy-MM-dd", "granularity": "1:DAYS"}
+    (tmp_path / "schema.json").write_text(json.dumps({**SCHEMA, "dateTimeFieldSpecs": [day]}))
+    (tmp_path / "table.json").write_text(json.dumps(CONFIG))
+    for index, (date, city) in enumerate([("2024-01-01", "007"), ("2024-01-01", "Z%C3%BCrich"), ("2024-02-03", NULL_FOLDER)]):
+        folder = tmp_path / "in" / f"day={date}" / f"city={city}"
+        folder.mkdir(parents=True)
+        pq.write_table(rows(300 + index, seed=index).drop_columns(["day", "city"]), folder / "part-0.parquet")
+    source = {"sourceOptions": {"format": "parquet"}}
+    alone = run_job(job(tmp_path, "alone", **GLOBAL_NUMBERS))
+    expected = all_rows(alone, tmp_path / "scratch")
+    assert len(expected) == 903 and {row[1] for row in expected} == {"007", "Zürich", None}
+    for out, ours in (("groups", {"repartition": True, "timeBucket": "MONTH"}), ("discovered", source)):
+        report = build(spark, job(tmp_path, out, **GLOBAL_NUMBERS, pinotpy=ours))
+        assert report.error is None and all_rows(report, tmp_path / "scratch") == expected
+        assert report.by_column("nulls_by_column")["city"] == 302 and report.total("num_null_times") == 0
+    table = rows(5, seed=9).drop_columns(["day"]).set_column(1, "city", pa.array(["007", "007", None, "7", "007"]))
+    for path in (tmp_path / "in").rglob("*.parquet"):
+        pq.write_table(table, path) if "city=007" in str(path) else path.unlink()
+    assert "row 4 column 'city': the file has '7', its folder is 'city=007'" in (build(spark, job(tmp_path, "other")).error or "")
+    with pytest.raises(DecodeError, match="the file has '7', its folder is 'city=007'"):
+        build(spark, job(tmp_path, "other", pinotpy=source))
+
+
+def test_columns_that_the_input_lacks(spark: Any, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    for name in ("a", "b"):
+        (tmp_path / "in" / f"{name}.json").write_text('{"customer": 1, "city": "Ulm", "Price": 2.5, "day": 20454}\n')
+    failed = build(spark, job(tmp_path, "failed", **GLOBAL_NUMBERS))
+    assert failed.error is not None and "no record of 2 files (" in failed.error and "'price' (did you mean 'Price'?)" in failed.error
+    warned = build(spark, job(tmp_path, "warned", **GLOBAL_NUMBERS, pinotpy={"missingColumns": "WARN"}))
+    assert warned.error is None and [file.missing_columns for file in warned.files] == [("price", "pieces")] * 2 and len(warned.warnings) == 2
+    query = {"sourceQuery": "SELECT 1 AS customer, 'Ulm' AS city, 2.5D AS Price, 20454 AS day"}
+    with pytest.raises(UserError, match=r"lacks 2 of the columns of schema 'orders': 'price' \(did you mean 'Price'\?\), 'pieces'"):
+        build(spark, job(tmp_path, "query", inputDirURI=None, pinotpy=query))
+    taken = build(spark, job(tmp_path, "query", inputDirURI=None, pinotpy={**query, "missingColumns": "DEFAULT"}))
+    assert taken.error is None and taken.by_column("nulls_by_column") == {"price": 1, "pieces": 1}
+    assert taken.to_json_dict()["missingColumns"] == {"price": 1, "pieces": 1}
 
 
 def test_bad_rows_of_a_query_are_a_fault_or_left_out_by_share(spark: Any, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ Where the files have such a column too, Spark takes the folder's value without l
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -24,6 +25,7 @@ from pinotpy.ingest.readers.spec import InputBatch, InputFile, ReaderColumn
 
 _INFERENCE: Final = "spark.sql.sources.partitionColumnTypeInference.enabled"
 _FILES_ALONE: Final = "recursiveFileLookup"  # with it Spark looks at no folder's name
+_ESCAPE: Final = re.compile(r"%([0-9A-Fa-f]{2})")
 _OF_FILES: Final = ("parquet", "orc", "csv", "json", "avro", "text")
 
 
@@ -42,7 +44,8 @@ def frame_of_folder(spark: Any, file_format: str | None, options: Mapping[str, s
     if str(file_format).lower() not in _OF_FILES or str(options.get(_FILES_ALONE, "")).lower() == "true":
         return frame
     wanted = {column.name: column for column in pipeline.flat_columns()}
-    named = {name for file in frame.inputFiles() for name, _ in folder_texts(_below(file, uri)) if name in wanted}
+    folders = {folder for file in frame.inputFiles() for folder in _below(file, uri).split("/")[:-1] if unquote(folder.partition("=")[0]) in wanted}
+    named = {unquote(folder.partition("=")[0]) for folder in folders}
     if not named:
         return frame
     alone = spark.read.format(file_format).options(**{**options, _FILES_ALONE: "true"}).load(uri)
@@ -53,6 +56,19 @@ def frame_of_folder(spark: Any, file_format: str | None, options: Mapping[str, s
         found = rows.mapInArrow(check, "message STRING").limit(1).collect()
         if found:
             raise DecodeError(found[0]["message"])
+    return _with_texts_in_utf8(frame, folders)
+
+
+def _with_texts_in_utf8(frame: Any, folders: Iterable[str]) -> Any:
+    """Spark takes each escaped byte of a folder's name for a character: `Z%C3%BCrich` is no ü to it, as it is to those who write so."""
+    right: dict[str, dict[str, str]] = {}
+    for folder in folders:
+        ((name, text),) = folder_texts(f"{folder}/")
+        found = _ESCAPE.sub(lambda escape: chr(int(escape[1], 16)), folder.partition("=")[2])
+        if text is not None and found != text:
+            right.setdefault(name, {})[found] = text
+    for name, texts in right.items():
+        frame = frame.replace(texts, subset=[name])
     return frame
 
 
