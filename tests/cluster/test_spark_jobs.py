@@ -10,11 +10,13 @@ import os
 import signal
 import tempfile
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import google_crc32c
 import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
@@ -23,6 +25,8 @@ from job_data import COLUMNS, CONFIG, SCHEMA, all_rows, archives, duckdb_rows, j
 from processes import spark_workers
 
 from pinotpy.errors import DecodeError, UserError
+from pinotpy.fs.uris import file_uri, local_path
+from pinotpy.ingest.archive_listing import list_archives
 from pinotpy.ingest.folder_values import NULL_FOLDER
 from pinotpy.ingest.jobs.context import open_context
 from pinotpy.ingest.jobs.report import JobReport
@@ -30,6 +34,7 @@ from pinotpy.ingest.jobs.run import run_job
 from pinotpy.ingest.jobs.spec import IngestionJobSpec
 from pinotpy.segment.archive import unpack_segment
 from pinotpy.segment.immutable import load_segment
+from pinotpy.segment.input_list import InputList
 from pinotpy.segment.partition import partition_of
 from pinotpy.segment.to_arrow import column_to_arrow
 from pinotpy.spark_jobs.build import build_segments
@@ -49,8 +54,7 @@ def build(spark: Any, spec: IngestionJobSpec) -> JobReport:
     return build_segments(spark, open_context(spec), attempts_of(spark))
 
 
-# Files of two folders with the same times: their numbers run through all.
-GLOBAL_NUMBERS: dict[str, Any] = {"segmentCreationJobParallelism": 0, "segmentNameGeneratorSpec": {"configs": {"use.global.directory.sequence.id": "true"}}}
+ALL_CORES: dict[str, Any] = {"segmentCreationJobParallelism": 0}
 REGROUPINGS: dict[str, dict[str, Any]] = {
     "files": {},
     "input order": {"keepInputOrder": True},
@@ -64,7 +68,7 @@ REGROUPINGS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", REGROUPINGS)
 def test_spark_gives_the_archives_of_one_machine(spark: Any, tmp_path: Path, name: str) -> None:
     write_inputs(tmp_path / "in")
-    changes = {**GLOBAL_NUMBERS, "pinotpy": REGROUPINGS[name]}
+    changes = {**ALL_CORES, "pinotpy": REGROUPINGS[name]}
     alone, report = run_job(job(tmp_path, "alone", **changes)), build(spark, job(tmp_path, "spark", **changes))
     assert alone.error is None and report.error is None
     assert archives(tmp_path / "spark") == archives(tmp_path / "alone")
@@ -82,7 +86,7 @@ def test_spark_gives_the_archives_of_one_machine(spark: Any, tmp_path: Path, nam
 def test_a_killed_python_worker_is_replaced_and_nothing_is_lost_or_doubled(spark: Any, tmp_path: Path) -> None:
     write_inputs(tmp_path / "in", num_files=12)
     for out, changes in (("files", {}), ("regrouped", {"repartition": True, "rowsPerSegment": 900})):
-        expected = run_job(job(tmp_path, f"{out}-alone", **GLOBAL_NUMBERS, pinotpy=changes))
+        expected = run_job(job(tmp_path, f"{out}-alone", **ALL_CORES, pinotpy=changes))
         done, killed = threading.Event(), []
 
         def kill(out: str = out, done: threading.Event = done, killed: list[int] = killed) -> None:
@@ -95,7 +99,7 @@ def test_a_killed_python_worker_is_replaced_and_nothing_is_lost_or_doubled(spark
 
         killer = threading.Thread(target=kill)
         killer.start()
-        report = build(spark, job(tmp_path, out, **GLOBAL_NUMBERS, pinotpy=changes))
+        report = build(spark, job(tmp_path, out, **ALL_CORES, pinotpy=changes))
         done.set()
         killer.join()
         assert killed and report.error is None
@@ -158,7 +162,43 @@ def test_tables_of_the_catalog_and_readers_of_spark(spark: Any, tmp_path: Path) 
     of_reader = build(spark, job(tmp_path, "reader", inputDirURI=str(tmp_path / "orc" / "orders"), pinotpy={"sourceOptions": {"format": "orc"}}))
     expected = sorted_rows(table)
     assert all_rows(of_table, tmp_path / "scratch") == expected == all_rows(of_reader, tmp_path / "scratch")
-    assert set(archives(tmp_path / "table")) == set(archives(tmp_path / "reader"))
+    # Files are known to one of them.
+    lists = {name.replace(".tar.gz", ".inputs.json") for name in archives(tmp_path / "table")}
+    assert {*archives(tmp_path / "table"), *lists} == set(archives(tmp_path / "reader"))
+    assert (of_table.num_unlisted, of_reader.num_unlisted) == (len(of_table.segments), 0)
+
+
+@pytest.mark.full
+def test_segments_of_files_that_spark_reads_list_them_and_a_rerun_marks_what_it_replaces(spark: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "in put"
+    write_inputs(folder, num_files=3, rows_per_file=500)
+    reader = {"sourceOptions": {"format": "parquet", "recursiveFileLookup": "true"}, "timeBucket": "MONTH", "rowsPerSegment": 400}
+    spec = job(tmp_path, inputDirURI=str(folder), overwriteOutput=True, pinotpy=reader)
+
+    def check(report: JobReport) -> None:
+        assert report.error is None and report.num_unlisted == 0
+        current = list_archives(str(tmp_path / "out"), None).current
+        assert set(current) == {segment.uri for segment in report.segments}
+        assert all_rows(report, tmp_path / "scratch") == duckdb_rows(f"{folder}/**/*.parquet")
+        found: Counter[tuple[str, int, str]] = Counter()
+        for segment in report.segments:
+            listed = InputList.from_bytes(Path(segment.uri.replace(".tar.gz", ".inputs.json")).read_bytes(), segment.uri)
+            assert sum(file.num_rows for file in listed.files) == segment.num_docs
+            for file in listed.files:
+                found[(file.uri, file.size_bytes, file.checksum)] += file.num_rows
+                assert file.file_rows == pq.read_metadata(local_path(file.uri)).num_rows
+        assert found == {
+            (file_uri(path), path.stat().st_size, f"crc32c:{google_crc32c.value(path.read_bytes()):08x}"): pq.read_metadata(path).num_rows
+            for path in folder.rglob("*.parquet")
+        }
+
+    check(build(spark, spec))
+    (folder / "part-00.parquet").rename(folder / "renamed.parquet")
+    pq.write_table(rows(700, seed=9), folder / "part-01.parquet")
+    pq.write_table(rows(300, seed=10), folder / "a.parquet")
+    again = build(spark, spec)
+    check(again)
+    assert again.other_archive_uris == ()
 
 
 def write_faulty_inputs(folder: Path) -> None:

@@ -22,6 +22,7 @@ from pinotpy.ingest.jobs.work_folder import work_folder
 from pinotpy.spark_jobs.executing import build_files, deal_files
 from pinotpy.spark_jobs.parcels import PARCELS_DDL
 from pinotpy.spark_jobs.regrouping import Parcels, collect_parcels, plan_cuts, write_cuts
+from pinotpy.spark_jobs.source_files import source_files, with_rows_known
 from pinotpy.spark_jobs.source_rows import deal_source, num_cells_of, reads_by_spark, source_frame, source_name, source_report
 from pinotpy.spark_jobs.task import REPORTS_DDL, SparkJob, read_report, spark_job
 from pinotpy.spark_jobs.watching import ShowProgress, no_progress, watched
@@ -90,7 +91,8 @@ def _from_source(spark: Any, context: JobContext, attempts_max: int, show: ShowP
         sized = ours.model_copy(update={"rows_per_segment": _ROWS_PER_SEGMENT})
         context = replace(context, spec=context.spec.model_copy(update={"pinotpy": sized}))
     with watched(spark, "counting rows", show):
-        num_cells = num_cells_of(frame.count(), context.spec.pinotpy.rows_per_segment or _ROWS_BY_BYTES)
+        num_rows, files = source_files(spark, frame, job)
+        num_cells = num_cells_of(num_rows, context.spec.pinotpy.rows_per_segment or _ROWS_BY_BYTES)
     with watched(spark, "reading input", show):
         parcels = collect_parcels(frame.mapInArrow(lambda batches: deal_source(batches, job, num_cells), PARCELS_DDL))
     try:
@@ -98,6 +100,8 @@ def _from_source(spark: Any, context: JobContext, attempts_max: int, show: ShowP
         error = why_it_ends([read], 1, skips=False)
         if error is not None:
             return [read], error
+        (whole,) = read.files
+        job = replace(job, files=with_rows_known(files, whole.num_rows_read == whole.num_rows_indexed and not whole.num_rows_added))
         written, error = _regroup(spark, context, parcels, job, show)
         return [read, *written], error
     finally:

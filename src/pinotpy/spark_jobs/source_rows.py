@@ -33,13 +33,13 @@ from pinotpy.ingest.row_groups import RowGroups
 from pinotpy.ingest.row_order import sort_rows
 from pinotpy.spark_jobs.folders import frame_of_folder
 from pinotpy.spark_jobs.parcels import PARCEL_ROWS, parcel_row, report_row
+from pinotpy.spark_jobs.source_files import FILE_COLUMN, FORMAT_OPTION, file_number
 from pinotpy.spark_jobs.task import SparkJob, task_cores, task_folder
 
 HASH_COLUMNS: Final = ("pinotpy_row_hash_1", "pinotpy_row_hash_2")
 # Segments are cut between cells: they may differ from the size that was asked for by as much as one.
 _CELLS_PER_SEGMENT: Final = 16
 _CELL_MARK: Final = "#"
-FORMAT_OPTION: Final = "format"
 # Every field, and times to their last digit.
 _JSON_OPTIONS: Final = {
     "ignoreNullFields": "false",
@@ -63,7 +63,7 @@ def source_name(spec: IngestionJobSpec) -> str:
 
 
 def source_frame(spark: Any, spec: IngestionJobSpec, pipeline: RowPipeline) -> Any:
-    """The wanted columns of the input, and two hashes of each row.
+    """The wanted columns of the input, two hashes of each row, and the number of its file.
 
     Raises UserError (folders that contradict their files: DecodeError) if the input has none of the columns, lacks one that must be there, or has one twice.
     """
@@ -91,7 +91,8 @@ def source_frame(spark: Any, spec: IngestionJobSpec, pipeline: RowPipeline) -> A
         raise UserError(f"{source_name(spec)} has a column of the schema twice: {', '.join(sorted(names)[:20])}; give them different names (AS)")
     columns = [F.col(f"`{name}`") for name in names]
     hashed = [part for column, (_, kind) in zip(columns, frame.select(*columns).dtypes, strict=True) for part in _hashed(column, kind)]
-    return frame.select(*columns, F.xxhash64(*hashed).alias(HASH_COLUMNS[0]), F.xxhash64(F.lit("second"), *hashed).alias(HASH_COLUMNS[1]))
+    hashes = [F.xxhash64(*hashed).alias(HASH_COLUMNS[0]), F.xxhash64(F.lit("second"), *hashed).alias(HASH_COLUMNS[1])]
+    return frame.select(*columns, *hashes, file_number(spec).alias(FILE_COLUMN))
 
 
 def _hashed(column: Any, kind: str) -> list[Any]:
@@ -110,9 +111,9 @@ def _hashed(column: Any, kind: str) -> list[Any]:
 
 
 def with_hash_columns(schema: Schema) -> Schema:
-    """The schema with the two columns that carry rows' hashes through the pipeline."""
+    """The schema with the columns that carry rows' hashes, and the number of their file, through the pipeline."""
     document = schema.to_json_dict()
-    hashes = [{"name": name, "dataType": DataType.LONG.value} for name in HASH_COLUMNS]
+    hashes = [{"name": name, "dataType": DataType.LONG.value} for name in (*HASH_COLUMNS, FILE_COLUMN)]
     return Schema.from_json({**document, "dimensionFieldSpecs": [*document.get("dimensionFieldSpecs", []), *hashes]})
 
 

@@ -6,8 +6,8 @@ import contextlib
 import json
 import os
 import tempfile
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from pinotpy.errors import ClusterError
 from pinotpy.ingest.jobs.context import JobContext
+from pinotpy.ingest.jobs.input_files import InputEntry
 from pinotpy.ingest.jobs.plan import Unit
 from pinotpy.ingest.jobs.report import UnitReport
 from pinotpy.spark_jobs.parcels import DEALT_BYTES_MAX
@@ -30,13 +31,15 @@ _MAY_PASS: Final = (425, 427, 450)
 class SparkJob:
     """What travels to the executors: the context as JSON text (with the job's secrets), the units, how often Spark tries a task.
 
-    rows_have_hashes: rows come from a source without files, and are ordered by hashes that they bring along.
+    rows_have_hashes: rows come from one of Spark's own sources, and are ordered by hashes that they bring along. files: those of such a
+    source by the numbers that rows have for them, {} where they come from no files.
     """
 
     context_text: str
     units: tuple[Unit, ...]
     attempts_max: int
     rows_have_hashes: bool = False
+    files: Mapping[int, InputEntry] = field(default_factory=dict)
 
     @property
     def context(self) -> JobContext:

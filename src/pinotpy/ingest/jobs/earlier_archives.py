@@ -92,9 +92,13 @@ def with_earlier_archives(spec: IngestionJobSpec, report: JobReport) -> JobRepor
 
 
 def _inputs_of(report: JobReport, spec: IngestionJobSpec, settings: FileSystemSettings) -> _Inputs:
-    read = [file for file in report.files if file.error is None and file.checksum]
+    read = {(listed_uri(file.uri), file.size_bytes, file.checksum) for file in report.files if file.error is None and file.checksum}
+    if not read:  # a source of Spark's own: the report is one of all files
+        own = _lists_of([segment.uri for segment in report.segments if segment.has_input_list], settings)
+        read = {(file.uri, file.size_bytes, file.checksum) for files in own.values() for file in files}
     root = listed_uri(spec.input_dir_uri) if spec.input_dir_uri is not None else None
-    return _Inputs(frozenset(listed_uri(file.uri) for file in read), frozenset((file.size_bytes, file.checksum) for file in read), root, settings)
+    contents = frozenset((size_bytes, checksum) for _, size_bytes, checksum in read if checksum)
+    return _Inputs(frozenset(uri for uri, *_ in read), contents, root, settings)
 
 
 def _lists_of(archive_uris: Sequence[str], settings: FileSystemSettings) -> dict[str, tuple[SegmentInput, ...]]:

@@ -6,7 +6,7 @@ import os
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 from pinotpy.fs.uris import LOCAL_SCHEMES, file_uri, local_path, scheme_of
 from pinotpy.ingest.jobs.input_files import InputEntry
@@ -59,16 +59,22 @@ def with_content(entry: InputEntry, path: Path, opened: FileIdentity | None) -> 
         path: the file, or its local copy.
         opened: `identity_of` it when it began to be read. If it is another file now, what was read is gone, and the checksum unknown.
     """
-    crc, size_bytes = 0, 0
     try:
         with path.open("rb") as stream:
             if _identity(os.fstat(stream.fileno())) != opened:
                 return entry
-            while chunk := stream.read(_READ_BYTES):
-                crc, size_bytes = crc32c(chunk, crc), size_bytes + len(chunk)
+            size_bytes, checksum = content_of(stream)
     except FileNotFoundError:
         return entry
-    return replace(entry, size_bytes=size_bytes, checksum=f"crc32c:{crc:08x}")
+    return replace(entry, size_bytes=size_bytes, checksum=checksum)
+
+
+def content_of(stream: BinaryIO) -> tuple[int, str]:
+    """The number of bytes of a stream, and their checksum as of SegmentInput."""
+    crc, size_bytes = 0, 0
+    while chunk := stream.read(_READ_BYTES):
+        crc, size_bytes = crc32c(chunk, crc), size_bytes + len(chunk)
+    return size_bytes, f"crc32c:{crc:08x}"
 
 
 def _identity(stat: os.stat_result) -> FileIdentity:

@@ -184,7 +184,7 @@ class JobReport:
 
     @property
     def num_unlisted(self) -> int:
-        """Segments without a list: of Spark's own sources, or of more files than a list can have."""
+        """Segments without a list: of tables or SQL text on Spark, or of more files than a list can have."""
         return sum(not segment.has_input_list for segment in self.segments)
 
     @property

@@ -33,8 +33,8 @@ from pinotpy.ingest.push.report import PushReport
 from pinotpy.ingest.push.settings import PushKind
 from pinotpy.segment.input_list import InputList
 
-# More by `make fuzz`.
-FUZZ = max(1, int(os.environ.get("PINOTPY_FUZZ", "0")) // 100)
+# Histories of each kind of job; more by `make fuzz`.
+FUZZ = max(1, int(os.environ.get("PINOTPY_FUZZ", "0")) // 1_000)
 STEPS = 6
 HEADER = "customer,city,price,pieces,day\n"
 NUMBERS: dict[str, Any] = {"segmentNameGeneratorSpec": {"configs": {"use.global.directory.sequence.id": "true"}}}
