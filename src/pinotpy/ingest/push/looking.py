@@ -71,17 +71,16 @@ def refuse(plan: InputPlan, settings: PushSettings) -> None:
     faults = []
     if plan.lost:
         faults.append(
-            f"{_num_rows(plan.lost):,} rows would be lost: {_named(plan.lost)} of the table has rows of files that are not in this push, and new content "
-            "comes under its name; give the new segments names of their own, such as by segment.name.prefix or .postfix, or delete the old ones first"
+            f"{_num_rows(plan.lost):,} rows would be lost: new content comes under the name of {_named(plan.lost)}, whose rows are of files that are not in "
+            "this push; give the new segments names of their own, such as by segment.name.prefix or .postfix, or delete the old ones first"
         )
     if plan.versions and not settings.allows_duplicates:
         faults.append(f"two versions of one file are in this push: {_named(plan.versions)} and another segment; remove the archive of the older one")
     if plan.twice and not settings.allows_duplicates:
         faults.append(
-            f"{_num_rows(plan.twice):,} rows would be there twice: {_named(plan.twice)} of the table has rows of files of this push, or of their copies, and "
-            "stays, as it has rows of other files, too, or nothing says that all rows of the files come; push all files of it in one job that builds and "
-            "pushes, or replace the table or a range of times (--replace-table; consistentPush), or add the rows all the same (--allow-duplicates; "
-            "pinotpy.allowDuplicates)"
+            f"{_num_rows(plan.twice):,} rows would be there twice, those in {_named(plan.twice)}: they stay, as rows of other files are with them, a file was "
+            "copied and not moved, or nothing says that all rows of the file come; push all these files in one job that builds and pushes, or replace the "
+            "table or a range of times (--replace-table; consistentPush), or add the rows all the same (--allow-duplicates; pinotpy.allowDuplicates)"
         )
     if plan.unknown and not settings.allows_duplicates:
         faults.append(
@@ -124,8 +123,7 @@ def take_back(
         if entry_id is not None:
             cluster.ask(lambda client: client.revert_replace_segments(table, entry_id, table_type=table_type))
         else:
-            for name in added:
-                cluster.ask(lambda client, name=name: client.delete_segment(table, name))  # type: ignore[misc]
+            cluster.ask(lambda client: [client.delete_segment(table, name) for name in added])
     except PinotError as error:
         return f"{cause}; they are there twice, as what this push added could not be taken back ({error.message}): push again"
     log.info("push taken back table=%s segments=%d others=%s", table, len(added), ",".join(other.segment for other in others[:5]))

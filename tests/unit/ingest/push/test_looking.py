@@ -117,7 +117,7 @@ def test_duplicates_that_are_allowed_replace_nothing(table: Table) -> None:
 
 def test_rows_of_another_file_under_the_same_name_are_not_lost(table: Table) -> None:
     table.push(table.build("p_0", table.file("a")))
-    with pytest.raises(AlreadyExistsError, match=r"3 rows would be lost: segment p_0 \(of 'file:.*/in/a'\)"):
+    with pytest.raises(AlreadyExistsError, match=r"3 rows would be lost: .*segment p_0 \(of 'file:.*/in/a'\)"):
         table.push(table.build("p_0", table.file("b"), rows=4), allows_duplicates=True)
     assert table.files_of("p_0") == ["a"]
 
