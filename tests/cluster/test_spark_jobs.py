@@ -237,11 +237,11 @@ def test_folders_fill_columns_whoever_lists_the_files(spark: Any, tmp_path: Path
         folder.mkdir(parents=True)
         pq.write_table(rows(300 + index, seed=index).drop_columns(["day", "city"]), folder / "part-0.parquet")
     source = {"sourceOptions": {"format": "parquet"}}
-    alone = run_job(job(tmp_path, "alone", **GLOBAL_NUMBERS))
+    alone = run_job(job(tmp_path, "alone"))
     expected = all_rows(alone, tmp_path / "scratch")
     assert len(expected) == 903 and {row[1] for row in expected} == {"007", "Zürich", None}
     for out, ours in (("groups", {"repartition": True, "timeBucket": "MONTH"}), ("discovered", source)):
-        report = build(spark, job(tmp_path, out, **GLOBAL_NUMBERS, pinotpy=ours))
+        report = build(spark, job(tmp_path, out, pinotpy=ours))
         assert report.error is None and all_rows(report, tmp_path / "scratch") == expected
         assert report.by_column("nulls_by_column")["city"] == 302 and report.total("num_null_times") == 0
     table = rows(5, seed=9).drop_columns(["day"]).set_column(1, "city", pa.array(["007", "007", None, "7", "007"]))
@@ -256,9 +256,9 @@ def test_columns_that_the_input_lacks(spark: Any, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     for name in ("a", "b"):
         (tmp_path / "in" / f"{name}.json").write_text('{"customer": 1, "city": "Ulm", "Price": 2.5, "day": 20454}\n')
-    failed = build(spark, job(tmp_path, "failed", **GLOBAL_NUMBERS))
+    failed = build(spark, job(tmp_path, "failed"))
     assert failed.error is not None and "no record of 2 files (" in failed.error and "'price' (did you mean 'Price'?)" in failed.error
-    warned = build(spark, job(tmp_path, "warned", **GLOBAL_NUMBERS, pinotpy={"missingColumns": "WARN"}))
+    warned = build(spark, job(tmp_path, "warned", pinotpy={"missingColumns": "WARN"}))
     assert warned.error is None and [file.missing_columns for file in warned.files] == [("price", "pieces")] * 2 and len(warned.warnings) == 2
     query = {"sourceQuery": "SELECT 1 AS customer, 'Ulm' AS city, 2.5D AS Price, 20454 AS day"}
     with pytest.raises(UserError, match=r"lacks 2 of the columns of schema 'orders': 'price' \(did you mean 'Price'\?\), 'pieces'"):
