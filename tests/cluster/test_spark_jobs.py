@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
+import sys
 import tempfile
 import threading
 from collections import Counter
@@ -24,7 +26,7 @@ import pytest
 from job_data import COLUMNS, CONFIG, SCHEMA, all_rows, archives, duckdb_rows, job, rows, segment_rows, sorted_rows, write_inputs
 from processes import spark_workers
 
-from pinotpy.errors import DecodeError, UserError
+from pinotpy.errors import ClusterError, DecodeError, UserError
 from pinotpy.fs.uris import file_uri, local_path
 from pinotpy.ingest.archive_listing import list_archives
 from pinotpy.ingest.folder_values import NULL_FOLDER
@@ -38,6 +40,7 @@ from pinotpy.segment.input_list import InputList
 from pinotpy.segment.partition import partition_of
 from pinotpy.segment.to_arrow import column_to_arrow
 from pinotpy.spark_jobs.build import build_segments
+from pinotpy.spark_jobs.commands import Step, run_step
 from pinotpy.spark_jobs.push import push_on_spark
 from pinotpy.spark_jobs.session import SparkSettings, attempts_of, spark_session
 
@@ -313,3 +316,33 @@ def test_two_archives_of_one_name_are_refused_before_the_first_is_sent(spark: An
     spec = job(tmp_path, jobType="SegmentTarPush", pinotClusterSpecs=cluster, pushJobSpec={"pushParallelism": 2})
     with pytest.raises(UserError, match="are both segment"):
         push_on_spark(spark, spec, JobReport(spec.job_type.value, "orders", str(tmp_path / "out")))
+
+
+def test_a_session_that_is_there_is_used_and_stays_as_it_was(spark: Any, tmp_path: Path) -> None:
+    write_inputs(tmp_path / "in")
+    spec = tmp_path / "job.json"
+    spec.write_text(json.dumps(job(tmp_path, "out", **GLOBAL_NUMBERS).to_json_dict()))
+    spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    try:
+        report = run_step(Step.BUILD, str(spec), [], SparkSettings())
+        assert report.error is None and len(report.segments) == len(archives(tmp_path / "out")) > 0
+        assert spark.conf.get("spark.sql.session.timeZone") == "Asia/Tokyo"
+        assert spark.range(3).count() == 3
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+
+
+def test_executors_without_our_packages_are_named_with_what_to_set(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_inputs(tmp_path / "in")
+    python = tmp_path / "python"
+    # A Python that sees Spark's own packages and nothing of this environment.
+    python.write_text(f'#!/bin/sh\nPYTHONPATH=$(echo "$PYTHONPATH" | tr : "\\n" | grep -v /src | tr "\\n" :) exec {sys._base_executable} -s "$@"\n')
+    python.chmod(0o755)
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", str(python))
+    spec = tmp_path / "job.json"
+    spec.write_text(json.dumps(job(tmp_path, "out").to_json_dict()))
+    with pytest.raises(ClusterError) as caught:
+        run_step(Step.BUILD, str(spec), [], SparkSettings())
+    said = caught.value.message
+    assert re.match(r"the executors' Python has no package '\w+'.*: they run '\S+python\S*' \(3\.\S+\) on \S+, the driver '", said), said
+    assert sys.executable in said and "PYSPARK_PYTHON" in said and "--archives" in said

@@ -42,8 +42,8 @@ def expected_archives(tmp_path: Path) -> dict[str, bytes]:
     return archives(tmp_path / "alone")
 
 
-def begin(command: list[str], **environment: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(command, env={**os.environ, **environment}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+def begin(command: list[str], errors: int = subprocess.STDOUT, **environment: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(command, env={**os.environ, **environment}, stdout=subprocess.PIPE, stderr=errors)
 
 
 def wait_for(condition: Callable[[], object], process: subprocess.Popen[bytes], timeout_s: float = 300.0) -> None:
@@ -92,11 +92,14 @@ def test_plain_spark_submit_survives_the_death_of_an_executor(tmp_path: Path) ->
     expected, file = expected_archives(tmp_path), job_file(tmp_path, "out")
     script = ROOT / "spark_jobs" / "build_segments.py"
     submit = [str(find_spark_home() / "bin" / "spark-submit"), "--master", "local-cluster[2,1,1024]", "--conf", "spark.ui.enabled=false"]
-    driver = begin([*submit, str(script), str(file), "--json"], PYSPARK_PYTHON=sys.executable, SPARK_HOME=str(find_spark_home()), SPARK_LOCAL_IP="127.0.0.1")
+    environment = {"PYSPARK_PYTHON": sys.executable, "SPARK_HOME": str(find_spark_home()), "SPARK_LOCAL_IP": "127.0.0.1"}
+    with (tmp_path / "errors").open("wb") as errors:
+        driver = begin([*submit, str(script), str(file), "--json"], errors.fileno(), **environment)
     wait_for(lambda: any((tmp_path / "out").rglob("*.tar.gz")), driver)
     executors = [pid for pid in descendants(driver.pid) if "CoarseGrainedExecutorBackend" in command_line(pid)]
     assert len(executors) == 2
     os.kill(executors[0], signal.SIGKILL)
     said = driver.communicate(timeout=400)[0].decode()
-    assert driver.returncode == 0, said[-3000:]
+    assert driver.returncode == 0, said[-3000:] + (tmp_path / "errors").read_text()[-3000:]
     assert archives(tmp_path / "out") == expected
+    assert json.loads(said)["numSegments"] == len(expected)  # the JSON alone: warnings and Spark's log are elsewhere

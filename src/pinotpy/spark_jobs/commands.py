@@ -7,6 +7,7 @@ import json
 import os
 import sys
 import time
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from enum import StrEnum
@@ -48,6 +49,8 @@ def main_of_script(step: Step, arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--missing-columns", default=None, help="FAIL, WARN or DEFAULT: what becomes of files that lack a column of the schema")
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     parsed = parser.parse_args(arguments)
+    if parsed.json:
+        _keep_output_for_json()
     try:
         report = run_step(step, parsed.job, parsed.values, SparkSettings(timeout_s=parsed.timeout_s), missing_columns=parsed.missing_columns)
     except PinotError as error:
@@ -55,6 +58,20 @@ def main_of_script(step: Step, arguments: Sequence[str] | None = None) -> None:
         sys.exit(1)
     print(json.dumps(report.to_json_dict(), indent=2, ensure_ascii=False) if parsed.json else summary(report))
     sys.exit(1 if report.error is not None or report.num_failures else 0)
+
+
+def _keep_output_for_json() -> None:
+    """spark-submit prints what its Python says on standard error, such as warnings, to standard output: send that to its own standard
+    error, so that the JSON stands alone."""
+    if "PYSPARK_GATEWAY_PORT" not in os.environ or os.fstat(1).st_ino != os.fstat(2).st_ino:
+        return
+    try:
+        errors = os.open(f"/proc/{os.getppid()}/fd/2", os.O_WRONLY | os.O_APPEND)
+    except OSError:  # no /proc, a socket, another user's process: errors stay to be seen, warnings do not
+        warnings.simplefilter("ignore")
+        return
+    os.dup2(errors, 2)
+    os.close(errors)
 
 
 def run_step(

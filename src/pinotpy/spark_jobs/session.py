@@ -1,6 +1,7 @@
 """The one door to pyspark: a session that ends when its job does, also by a signal or a deadline.
 
-Run by `spark-submit` the session is the one that is there; else Spark's JVM is started here (`java`).
+A session that is there already is used, and stays. Else, run by `spark-submit`, it is made of the JVM that is there; else Spark's JVM is
+started here (`java`).
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import secrets
 import signal
 import sys
 import tempfile
@@ -20,6 +22,7 @@ from types import FrameType
 from typing import Any, Final
 
 from pinotpy.errors import ClusterError, PinotError, ResourceError, UserError
+from pinotpy.spark_jobs.failures import spark_failure
 from pinotpy.spark_jobs.java import SparkJava, start_spark_java
 
 # Four attempts of a task, as clusters have it; `local[2]` alone would have one.
@@ -28,12 +31,13 @@ _END_S: Final = 20.0
 # A JVM that was trained writes its cache before it ends: 18 s of a core that has nothing else to do.
 _TRAINED_END_S: Final = 300.0
 _TERMINATED: Final = 128 + signal.SIGTERM
-_PYTHON_ERROR: Final = re.compile(r"^(?:pinotpy\.errors\.)(\w+): (.*)", re.MULTILINE | re.DOTALL)
+# What every job of ours relies on.
+_SESSION_CONF: Final = {"spark.sql.session.timeZone": "UTC", "spark.sql.execution.arrow.maxRecordsPerBatch": "65536"}
 
 
 @dataclass(frozen=True, slots=True)
 class SparkSettings:
-    """How Spark runs; without meaning under `spark-submit`, which has been told.
+    """How Spark runs; without meaning under `spark-submit`, which has been told, and in a session that is there already.
 
     Attributes:
         master: where executors are: local[N,attempts], spark://…, yarn, k8s://….
@@ -65,20 +69,26 @@ class Deadline:
 
 @contextlib.contextmanager
 def spark_session(settings: SparkSettings, name: str) -> Iterator[Any]:
-    """A SparkSession for one job. SIGTERM ends the process with status 143 after Spark's own files are gone.
+    """A SparkSession for one job: the one of this process, with its settings put back at the end, or one that ends with the job.
+    SIGTERM ends the process with status 143 after Spark's own files are gone.
 
     Raises:
         ResourceError: the deadline passed.
-        ClusterError: Spark failed: what it said, in one line, and where its log is.
+        ClusterError: Spark failed: the cause and where, in one line, and where its log is.
     """
     if settings.timeout_s is not None and settings.timeout_s <= 0:
         raise UserError(f"the time limit of the job is {settings.timeout_s:g} s, expected more than 0")
     with contextlib.ExitStack() as stack:
         stack.enter_context(_ended_by_sigterm())
-        submitted = "PYSPARK_GATEWAY_PORT" in os.environ
-        spark = _submitted_session(name) if submitted else stack.enter_context(_own_session(settings, name))
+        if _has_session():
+            spark = stack.enter_context(_session_of_others())
+        elif "PYSPARK_GATEWAY_PORT" in os.environ:
+            spark = stack.enter_context(_submitted_session(name))
+        else:
+            spark = stack.enter_context(_own_session(settings, name))
         deadline = stack.enter_context(_deadline(spark, settings.timeout_s))
-        _prepare(spark)
+        for key, value in _SESSION_CONF.items():
+            spark.conf.set(key, value)
         try:
             yield spark
         except PinotError:
@@ -86,10 +96,7 @@ def spark_session(settings: SparkSettings, name: str) -> Iterator[Any]:
         except Exception as error:
             if deadline.passed:
                 raise ResourceError(f"the Spark job was cancelled: it did not end within {settings.timeout_s:g} s") from error
-            raise _translated(error) from error
-        finally:
-            if submitted:
-                spark.stop()
+            raise spark_failure(error, spark) from error
 
 
 def attempts_of(spark: Any) -> int:
@@ -100,22 +107,48 @@ def attempts_of(spark: Any) -> int:
     return int(spark.sparkContext.getConf().get("spark.task.maxFailures", "4"))
 
 
-def _prepare(spark: Any) -> None:
-    """What every job of ours relies on."""
-    spark.conf.set("spark.sql.session.timeZone", "UTC")
-    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "65536")
+def _has_session() -> bool:
+    """Whether somebody else runs Spark in this process: a notebook, an application that calls us."""
+    loaded = sys.modules.get("pyspark")
+    return loaded is not None and loaded.SparkContext._active_spark_context is not None
 
 
-def _submitted_session(name: str) -> Any:
+@contextlib.contextmanager
+def _session_of_others() -> Iterator[Any]:
     from pyspark.sql import SparkSession
 
-    return SparkSession.builder.appName(name).getOrCreate()
+    spark = SparkSession.builder.getOrCreate()
+    before = {key: spark.conf.get(key, None) for key in _SESSION_CONF}
+    try:
+        yield spark
+    finally:
+        for key, value in before.items():
+            if value is None:
+                spark.conf.unset(key)
+            else:
+                spark.conf.set(key, value)
+
+
+@contextlib.contextmanager
+def _submitted_session(name: str) -> Iterator[Any]:
+    _without_words_about_pandas()
+    from pyspark.sql import SparkSession
+
+    spark = SparkSession.builder.appName(name).getOrCreate()
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def _without_words_about_pandas() -> None:
+    """Arrow alone goes through Spark here: what it says about versions of pandas is no concern of ours."""
+    warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
 
 
 @contextlib.contextmanager
 def _own_session(settings: SparkSettings, name: str) -> Iterator[Any]:
-    # Arrow alone goes through Spark here: what it says about versions of pandas is no concern of ours.
-    warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
+    _without_words_about_pandas()
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
@@ -204,11 +237,13 @@ def _forget(context_class: Any, session_class: Any) -> None:
 @contextlib.contextmanager
 def _deadline(spark: Any, timeout_s: float | None) -> Iterator[Deadline]:
     deadline = Deadline()
+    context, tag = spark.sparkContext, f"pinotpy-{secrets.token_hex(8)}"
 
     def cancel() -> None:
         deadline.passed = True
-        spark.sparkContext.cancelAllJobs()
+        context.cancelJobsWithTag(tag)  # others may have jobs of their own here
 
+    context.addJobTag(tag)
     timer = threading.Timer(timeout_s, cancel) if timeout_s is not None else None
     if timer is not None:
         timer.daemon = True
@@ -218,6 +253,8 @@ def _deadline(spark: Any, timeout_s: float | None) -> Iterator[Deadline]:
     finally:
         if timer is not None:
             timer.cancel()
+        with contextlib.suppress(Exception):  # the JVM may be gone
+            context.removeJobTag(tag)
 
 
 @contextlib.contextmanager
@@ -235,14 +272,3 @@ def _ended_by_sigterm() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def _translated(error: Exception) -> PinotError:
-    """Spark's failure in a sentence: what our code raised in an executor, else the cause that Spark names."""
-    text = str(error)
-    ours = _PYTHON_ERROR.search(text)
-    if ours is not None:
-        return ClusterError(f"a task failed in every attempt: {ours[2].split(chr(10) + chr(10), 1)[0].strip()[:1000]}")
-    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith(("at ", "File ", "Traceback"))]
-    told = next((line for line in lines if "failed" in line or "Exception" in line or "Error" in line), lines[0] if lines else type(error).__name__)
-    return ClusterError(f"Spark failed: {told[:500]}")

@@ -11,6 +11,7 @@ import struct
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -78,7 +79,7 @@ def test_numbers_of_other_languages_than_csv_are_bad(kind: str) -> None:
     ("array", "expected"),
     [
         (pa.array([2**64 - 1, 0, None], pa.uint64()), [True, False, None]),
-        (pa.array([1.5, 0.0, None], pa.float16()), [True, False, None]),
+        (pa.array([np.float16(1.5), np.float16(0.0), None], pa.float16()), [True, False, None]),
         (pa.array([Decimal("0.50"), Decimal(0), None], pa.decimal128(5, 2)), [True, False, None]),
         (pa.array([[2], [0], None], pa.list_(pa.int8(), 1)), [True, False, None]),
     ],
