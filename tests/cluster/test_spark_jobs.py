@@ -321,7 +321,7 @@ def test_two_archives_of_one_name_are_refused_before_the_first_is_sent(spark: An
 def test_a_session_that_is_there_is_used_and_stays_as_it_was(spark: Any, tmp_path: Path) -> None:
     write_inputs(tmp_path / "in")
     spec = tmp_path / "job.json"
-    spec.write_text(json.dumps(job(tmp_path, "out", **GLOBAL_NUMBERS).to_json_dict()))
+    spec.write_text(json.dumps(job(tmp_path, "out").to_json_dict()))
     spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
     try:
         report = run_step(Step.BUILD, str(spec), [], SparkSettings())
