@@ -43,6 +43,7 @@ do, in lower case. Codes are those of Pinot's QueryErrorCode: clients read them.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from dataclasses import dataclass
@@ -317,6 +318,18 @@ class DiskError(ResourceError):
     """The disk of this machine takes or gives nothing: full, read-only, broken. Trying again is right once an operator has mended it."""
 
     retriable = True
+
+
+def storage_remedy(error: OSError) -> str:
+    """What to do about a disk or mount that did not take what was written."""
+    match error.errno:
+        case errno.EROFS:
+            return "it is read-only: mount it for writing, or name another folder"
+        case errno.ENOSPC | errno.EDQUOT:
+            return "make room, or name another folder"
+        case errno.EACCES | errno.EPERM:
+            return "give this process the right to write there, or name another folder"
+    return "mend it, or name another folder"
 
 
 # --- for readers on other machines ---------------------------------------------------------------------------------

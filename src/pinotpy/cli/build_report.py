@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -12,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from pinotpy.fs.uris import LOCAL_SCHEMES, file_name, local_path, scheme_of
+from pinotpy.ingest.jobs.fault_lines import failed_units, rejected_rows
 from pinotpy.ingest.jobs.report import FileReport, JobReport, SegmentReport
 
 SEGMENTS_SHOWN_MAX = 20
@@ -35,11 +34,11 @@ def print_report(report: JobReport, console: Console | None = None) -> None:
     if report.others_told is not None:
         console.print(f"[yellow]note[/yellow]: {escape(report.others_told)}", soft_wrap=True)
     if not report.units and report.push is not None:
-        console.print(f"{_pushed(report.push)}, {report.took_ms / 1000:.1f} s")
+        console.print(f"{report.push_told}, {report.took_ms / 1000:.1f} s")
         return
     filtered = f", {report.total('num_rows_filtered'):,} left out by the filter" if report.total("num_rows_filtered") else ""
     failed = f", {_count(report.num_failures, 'failure')}" if report.num_failures else ""
-    pushed = f"; {_pushed(report.push)}" if report.push is not None else ""
+    pushed = f"; {report.push_told}" if report.push is not None else ""
     columns = f"; {escape(report.columns_told)}" if report.columns_told is not None else ""
     size = decimal(sum(segment.size_bytes for segment in report.segments))
     console.print(
@@ -68,23 +67,6 @@ def empty_files(report: JobReport) -> list[FileReport]:
     return [file for file in report.files if file.error is None and file.num_rows_indexed == 0]
 
 
-def _pushed(push: Mapping[str, Any]) -> str:
-    """What a push did, over all clusters."""
-    words = (
-        ("segmentsPushed", "pushed"),
-        ("segmentsPresent", "there already"),
-        ("segmentsFailed", "not pushed"),
-        ("segmentsReplaced", "replaced"),
-        ("segmentsAdopted", "given the list of their input files"),
-        ("segmentsOfOtherFiles", "of files that are not in this push kept"),
-        ("segmentsWithoutInputs", "without a list of input files, so that nothing was compared"),
-        ("segmentsPerhapsTwice", "of the table without such a list, perhaps with the same rows"),
-        ("rowsTwice", "rows there twice now"),
-    )
-    totals = [(sum(int(cluster.get(key, 0)) for cluster in push["clusters"]), word) for key, word in words]
-    return f"push {str(push['state']).lower()}: " + (", ".join(f"{count:,} {word}" for count, word in totals if count) or "nothing")
-
-
 def _segments(segments: tuple[SegmentReport, ...]) -> Table:
     table = Table("segment", show_edge=False, pad_edge=False, header_style="bold")
     for name in ("rows", "size", "archive"):
@@ -103,19 +85,19 @@ def _print_rejects(report: JobReport, console: Console) -> None:
                 continue
             where = f" (all in {unit.reject_file_uri})" if unit.reject_file_uri else ""
             console.print(f"[yellow]{_count(file.num_rows_rejected, 'row')} rejected[/yellow] of {escape(file.uri)}{escape(where)}:")
-            for reject in file.reject_samples[:REJECTS_SHOWN_MAX]:
-                column = f" column '{reject.column}'" if reject.column else ""
-                console.print(f"  {escape(f'row {reject.row}{column}: {reject.cause}')}", soft_wrap=True)
-            more = file.num_rows_rejected - min(len(file.reject_samples), REJECTS_SHOWN_MAX)
+            causes = rejected_rows(file.reject_samples)
+            for cause in causes[:REJECTS_SHOWN_MAX]:
+                console.print(f"  {escape(cause)}", soft_wrap=True)
+            shown = file.reject_samples if len(causes) <= REJECTS_SHOWN_MAX else file.reject_samples[:REJECTS_SHOWN_MAX]
+            more = file.num_rows_rejected - len(shown)
             if more:
                 console.print(f"  … and {more:,} more")
 
 
 def _print_errors(report: JobReport, console: Console) -> None:
-    failed = [unit for unit in report.units if unit.error is not None]
-    for unit in failed[:ERRORS_SHOWN_MAX]:
-        name = ", ".join(Path(file.uri).name for file in unit.files) or f"unit {unit.unit_id}"
-        console.print(f"[red]not built[/red] of {escape(name)}: {escape(unit.error or '')}", soft_wrap=True)
+    failed = failed_units(report)
+    for names, cause in failed[:ERRORS_SHOWN_MAX]:
+        console.print(f"[red]not built[/red] of {escape(names)}: {escape(cause)}", soft_wrap=True)
     if len(failed) > ERRORS_SHOWN_MAX:
         console.print(f"… and {len(failed) - ERRORS_SHOWN_MAX:,} more; --json lists all")
 

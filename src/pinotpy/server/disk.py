@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from pinotpy.clock import Clock
-from pinotpy.errors import AlreadyExistsError, DiskError
+from pinotpy.errors import AlreadyExistsError, DiskError, storage_remedy
 
 log = logging.getLogger(__name__)
 _LOCK: Final = ".lock"
@@ -29,7 +29,7 @@ def disk_faults(what: str) -> Iterator[None]:
     except OSError as error:
         reason = (error.strerror or str(error) or type(error).__name__).lower()
         where = "the disk of the data folder (pinot.server.instance.dataDir)"
-        raise DiskError(f"{what}, {where} failed: {reason}; make room or mend it", errno=error.errno) from error
+        raise DiskError(f"{what}, {where} failed: {reason}; {storage_remedy(error)}", errno=error.errno) from error
 
 
 class FolderLock:

@@ -16,6 +16,7 @@ from typing import Final
 from pinotpy.clock import SystemClock
 from pinotpy.errors import PinotError
 from pinotpy.ingest.jobs.context import open_context
+from pinotpy.ingest.jobs.fault_lines import failed_units, rejected_rows
 from pinotpy.ingest.jobs.report import JobReport
 from pinotpy.ingest.jobs.spec import IngestionJobSpec
 from pinotpy.ingest.jobs.spec_file import read_spec_file
@@ -28,7 +29,7 @@ from pinotpy.spark_jobs.watching import ShowProgress, no_progress
 
 JOB_HELP: Final = "job spec (YAML or JSON), or job properties (.properties): a path or a URI"
 _LINES_MAX: Final = 60
-_SAMPLES_SHOWN: Final = 3
+_CAUSES_SHOWN: Final = 3
 _COUNTS: Final = (("num_rows_read", "rows read"), ("num_rows_indexed", "indexed"), ("num_rows_rejected", "rejected"), ("num_rows_filtered", "filtered"))
 
 
@@ -115,18 +116,20 @@ def read_spec(job: str, values: Sequence[str]) -> IngestionJobSpec:
 def summary(report: JobReport) -> str:
     """A report in a few lines."""
     archive_bytes = sum(segment.archive_size_bytes for segment in report.segments)
-    lines = [f"  {unit.error}" for unit in report.units if unit.error is not None]
-    lines += [f"  {file.uri}: row {bad.row} {bad.column}: {bad.cause}" for file in report.files for bad in file.reject_samples[:_SAMPLES_SHOWN]]
+    lines = [f"  not built of {names}: {cause}" for names, cause in failed_units(report)]
+    lines += [f"  {file.uri}: {cause}" for file in report.files for cause in rejected_rows(file.reject_samples)[:_CAUSES_SHOWN]]
     more = [f"  … and {len(lines) - _LINES_MAX} more"] if len(lines) > _LINES_MAX else []
     counts = ", ".join(f"{report.total(name):,} {word}" for name, word in _COUNTS)
-    lines = [f"{counts}; {len(report.segments):,} segments, {archive_bytes:,} bytes of archives, {report.took_ms / 1000:.1f} s", *lines[:_LINES_MAX], *more]
+    built = f"{counts}; {len(report.segments):,} segments, {archive_bytes:,} bytes of archives"
+    only_pushed = report.push is not None and not report.units
+    lines = [f"{report.push_told if only_pushed else built}, {report.took_ms / 1000:.1f} s", *lines[:_LINES_MAX], *more]
     lines += [f"warning: {warning}" for warning in report.warnings]
     if report.columns_told is not None:
         lines.append(report.columns_told)
     if report.others_told is not None:
         lines.append(report.others_told)
-    if report.push is not None:
-        lines.append(f"push {str(report.push['state']).lower()}")
+    if report.push is not None and not only_pushed:
+        lines.append(report.push_told)
     if report.error is not None:
         lines.append(f"error: {report.error}")
     return "\n".join(lines)

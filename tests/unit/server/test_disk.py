@@ -94,6 +94,16 @@ def test_a_segment_that_cannot_be_stored_says_so_and_is_tried_again(tmp_path: Pa
     assert scene.failures == [TABLE] and (TABLE, "s0") in scene.downloads._failed
 
 
+def test_what_to_do_depends_on_what_the_disk_says() -> None:
+    for number, remedy in (
+        (errno.EROFS, "read-only file system; it is read-only: mount it for writing"),
+        (errno.ENOSPC, "; make room"),
+        (errno.EIO, "; mend it"),
+    ):
+        with pytest.raises(DiskError, match=remedy), disk.disk_faults("segment 's0' is not loaded"):
+            raise OSError(number, os.strerror(number))
+
+
 def test_a_folder_belongs_to_one_server_until_it_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(disk, "_WAIT_S", 0.3)
     clock, folder = SystemClock(), tmp_path / "index"

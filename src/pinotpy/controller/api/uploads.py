@@ -27,7 +27,7 @@ from pinotpy.controller.context import Controller
 from pinotpy.controller.multipart import receive_parts
 from pinotpy.controller.registration import UploadConditions, register_segment
 from pinotpy.controller.upload import Arrival, Uploaded, UploadRequest, accept_upload, target_table
-from pinotpy.errors import DataError, NotLeaderError, OutOfCapacityError, PayloadTooLargeError, UserError
+from pinotpy.errors import DataError, NotLeaderError, OutOfCapacityError, PayloadTooLargeError, UserError, storage_remedy
 from pinotpy.fs.crypters import NO_OP, decrypted
 from pinotpy.names import TableType, check_segment_name
 from pinotpy.segment.input_list import INPUT_LIST_MAX_BYTES
@@ -313,7 +313,8 @@ def _arrival(controller: Controller, delivery: Delivery, body: Path | None, fold
 
 def _no_room(error: OSError) -> OutOfCapacityError:
     reason = (error.strerror or str(error)).lower()
-    return OutOfCapacityError(f"the disk for uploads of this controller (controller.local.temp.dir) takes no more: {reason}; make room and upload again")
+    where = "the disk for uploads of this controller (controller.local.temp.dir)"
+    return OutOfCapacityError(f"{where} takes no more: {reason}; {storage_remedy(error)}, then upload again")
 
 
 def _size_bytes(controller: Controller, uri: str) -> int:

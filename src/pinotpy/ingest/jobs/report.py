@@ -31,6 +31,19 @@ _TOLD: Final = (
     ("dropped_by_column", "left out of lists"),
 )
 
+# What a push's report counts of each cluster, and how its last line says so.
+_PUSH_TOLD: Final = (
+    ("segmentsPushed", "pushed"),
+    ("segmentsPresent", "there already"),
+    ("segmentsFailed", "not pushed"),
+    ("segmentsReplaced", "replaced"),
+    ("segmentsAdopted", "given the list of their input files"),
+    ("segmentsOfOtherFiles", "of files that are not in this push kept"),
+    ("segmentsWithoutInputs", "without a list of input files, so that nothing was compared"),
+    ("segmentsPerhapsTwice", "of the table without such a list, perhaps with the same rows"),
+    ("rowsTwice", "rows there twice now"),
+)
+
 
 @dataclass(frozen=True, slots=True)
 class RejectSample:
@@ -199,6 +212,14 @@ class JobReport:
     def by_column(self, name: str) -> Counter[str]:
         """The sum of a count by column over all files, such as `nulls_by_column`."""
         return sum((Counter(getattr(file, name)) for file in self.files), Counter())
+
+    @property
+    def push_told(self) -> str:
+        """What the push did, over all clusters, in a few words; empty without one."""
+        if self.push is None:
+            return ""
+        totals = [(sum(int(cluster.get(key, 0)) for cluster in self.push["clusters"]), word) for key, word in _PUSH_TOLD]
+        return f"push {str(self.push['state']).lower()}: " + (", ".join(f"{count:,} {word}" for count, word in totals if count) or "nothing")
 
     @property
     def num_failures(self) -> int:
