@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
 from typing import Final
 
 import numpy as np
 
 from pinotpy.data_types import DataType
+from pinotpy.functions.scalar.number_order import FLIPPED, beside, literal_beside
 from pinotpy.kernels import choice, conditions
 from pinotpy.pql.ast import Call, Dialect, Expression, Identifier, Literal
 from pinotpy.query.block_expression import BlockCompiler
@@ -110,13 +112,42 @@ def _comparison(compiler: BlockCompiler, call: Call) -> Lane:
     if DataType.BIG_DECIMAL in types or None in types:
         raise Unsupported
     call = with_truths(call, types, compiler.context.dialect)
+    beside_number = _beside_number(compiler, call, types)
+    if beside_number is not None:
+        return beside_number
     left, right = compiler.operand(call.args[0]), compiler.operand(call.args[1])
     if left.is_constant and right.is_constant:
         raise Unsupported
-    lanes = compiler.lanes
+    lanes, comparison = compiler.lanes, _COMPARISONS[call.name]
+    whole = left if left.kind is Kind.LONG else right
+    if {left.kind, right.kind} == {Kind.LONG, Kind.DOUBLE} and whole.data_type in (DataType.LONG, DataType.TIMESTAMP):
+        if left.is_constant or right.is_constant:
+            raise Unsupported
+        column = None if whole.chain is None else whole.chain.column
+        if column is None or not compiler.target.within_doubles(column.name):
+            return lanes.compare_mixed(comparison, left, right)
     if left.kind is Kind.LONG and right.kind is Kind.LONG and DataType.BOOLEAN not in types:
-        return lanes.compare(_COMPARISONS[call.name], left, right)
-    return lanes.compare(_COMPARISONS[call.name], lanes.as_double(left), lanes.as_double(right))
+        return lanes.compare(comparison, left, right)
+    return lanes.compare(comparison, lanes.as_double(left), lanes.as_double(right))
+
+
+def _beside_number(compiler: BlockCompiler, call: Call, types: Sequence[DataType | None]) -> Lane | None:
+    """Numbers beside a constant, by value (functions/scalar/number_order.py); None if it is no such comparison."""
+    for name, this, other in ((call.name, 0, 1), (FLIPPED[call.name], 1, 0)):
+        found_number = literal_beside(call.args[other], types[this], compiler.context.dialect)
+        if found_number is None or types[this] is DataType.BOOLEAN or isinstance(call.args[this], Literal):
+            continue
+        number, data_type = found_number
+        lane = compiler.operand(call.args[this])
+        if lane.is_constant:
+            raise Unsupported
+        if lane.kind is Kind.FLAGS or (data_type is DataType.INT and isinstance(number, float)):
+            lane, data_type = compiler.lanes.as_double(lane), DataType.DOUBLE  # which holds every INT, and is compared where the column lies
+        found = beside(name, number, data_type)
+        if isinstance(found, bool):
+            raise Unsupported  # so it is of every value
+        return compiler.lanes.compare(_COMPARISONS[found[0]], lane, Lane(lane.kind, data_type, constant=found[1]))
+    return None
 
 
 def _type_of(compiler: BlockCompiler, expression: Expression) -> DataType | None:
@@ -134,8 +165,9 @@ def _text_comparison(compiler: BlockCompiler, call: Call, literals: list[Literal
         if found is DataType.STRING:
             return _written(compiler, call)
         if compiler.context.dialect is Dialect.PQL and found in (DataType.INT, DataType.LONG, DataType.FLOAT, DataType.DOUBLE):
-            left, right = (compiler.lanes.as_double(compiler.operand(arg)) for arg in call.args)
-            return compiler.lanes.compare(_COMPARISONS[call.name], left, right)
+            beside_number = _beside_number(compiler, call, [_type_of(compiler, arg) for arg in call.args])
+            if beside_number is not None:
+                return beside_number
     raise Unsupported
 
 

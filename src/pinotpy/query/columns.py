@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from pinotpy.kernels import abi
 from pinotpy.query.segment_set import ColumnRows, Partitionings, SegmentSet
 from pinotpy.segment.data_source import Column, Segment
+
+_WHOLE_DOUBLES_MAX: Final = 1 << 53
 
 
 class ColumnMetas:
@@ -50,6 +52,11 @@ class ColumnMetas:
         if name in self._pending:
             self.ready(name, np.arange(len(self.segments)))
         return found
+
+    def within_doubles(self, name: str) -> bool:
+        """Whether the segments' smallest and largest integers of a column tell that doubles hold all of them."""
+        ranges = self.segments.ranges(name)
+        return bool(ranges.known.all() and (ranges.least >= -_WHOLE_DOUBLES_MAX).all() and (ranges.most <= _WHOLE_DOUBLES_MAX).all())
 
     def planned(self, name: str) -> ColumnRows:
         """The same but for the values of columns that must be decoded: M_DATA (and M_RAW_OFFSETS) are those of `ready` segments

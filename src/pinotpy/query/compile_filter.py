@@ -8,6 +8,7 @@ from typing import Final
 from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError, ParseError, PinotError, QueryExecutionError
 from pinotpy.functions.patterns import regexp_pattern
+from pinotpy.functions.scalar.number_order import FLIPPED
 from pinotpy.pql.ast import Call, Dialect, Expression, Identifier, Literal, Position
 from pinotpy.pql.literals import null_literal
 from pinotpy.pql.sql_keywords import MULTI_STAGE
@@ -17,14 +18,6 @@ from pinotpy.query.positions import position_text
 from pinotpy.query.rewrite.fold import fold_constants
 from pinotpy.query.rewrite.merge_equalities import simplify_filter
 
-_FLIPPED: Final = {
-    "equals": "equals",
-    "not_equals": "not_equals",
-    "less_than": "greater_than",
-    "less_than_or_equal": "greater_than_or_equal",
-    "greater_than": "less_than",
-    "greater_than_or_equal": "less_than_or_equal",
-}
 _NULL: Final = null_literal(Position(0, 0))
 _UNKNOWN: Final = ExpressionPredicate(Call("equals", (_NULL, _NULL)))  # as a value: null in every row
 _TEXT_TYPES: Final = (DataType.STRING, DataType.JSON)
@@ -79,7 +72,7 @@ class FilterCompiler:
             return And(children) if name == "and" else Or(children)
         if name == "not" and len(args) == 1:
             return self._not(args[0])
-        if name in _FLIPPED and len(args) == 2:
+        if name in FLIPPED and len(args) == 2:
             return self._compare(name, args[0], args[1], node)
         build = _BUILDERS.get(name)
         if build is not None:
@@ -110,7 +103,7 @@ class FilterCompiler:
 
     def _compare(self, name: str, left: Expression, right: Expression, node: Call) -> Filter:
         if isinstance(left, Literal) and not isinstance(right, Literal):
-            name, left, right = _FLIPPED[name], right, left
+            name, left, right = FLIPPED[name], right, left
         if isinstance(left, Literal):
             # Two literals of kinds that folding does not compare, such as 1 = 'a'.
             if left.value is None or (isinstance(right, Literal) and right.value is None):
@@ -156,7 +149,8 @@ class FilterCompiler:
         if not values or (isinstance(left, Literal) and left.value is None):
             return self._unknown()
         if isinstance(left, Literal):
-            found = any(type(value) is type(left.value) and value == left.value for value in values)
+            equal = [fold_constants(Call("equals", (left, arg))) for arg in node.args[1:] if isinstance(arg, Literal) and arg.value is not None]
+            found = any(isinstance(same, Literal) and same.value is True for same in equal)
             return Constant(found is is_in) if found or len(values) == len(listed) else self._unknown()
         members = Predicate(left, Comparison.IN if is_in else Comparison.NOT_IN, values)
         if len(values) == len(listed):
@@ -308,4 +302,4 @@ _BUILDERS: Final[dict[str, Callable[[FilterCompiler, Call], Filter]]] = {
     "is_distinct_from": FilterCompiler._distinct_from,
     "is_not_distinct_from": FilterCompiler._distinct_from,
 }
-_CONDITION_NAMES: Final = frozenset({*_FLIPPED, *_BUILDERS, "and", "or", "not"})
+_CONDITION_NAMES: Final = frozenset({*FLIPPED, *_BUILDERS, "and", "or", "not"})

@@ -20,10 +20,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType, FieldType, default_null_value
-from pinotpy.decimals import DIGITS_MAX, encode_decimal
+from pinotpy.decimals import encode_decimal
 from pinotpy.errors import InvalidQueryError, PinotError, QueryExecutionError
 from pinotpy.functions.scalar.arguments import doubles, spread, texts
-from pinotpy.functions.scalar.comparisons import COMPARE, compared, compared_decimals
+from pinotpy.functions.scalar.number_order import COMPARE, FLIPPED, compared, compared_alike, compared_with, is_number_type, literal_beside
 from pinotpy.functions.scalar.spec import Value
 from pinotpy.functions.scalar.spec import evaluate as evaluate_function
 from pinotpy.pql.ast import Call, Dialect, Expression, Identifier, Literal
@@ -102,11 +102,12 @@ class Rows:
         return DataType.BOOLEAN if isinstance(expression, Call) and expression.name in CONDITIONS else self.types.of(expression).data_type
 
     def is_null(self, expression: Expression) -> NDArray[np.bool_]:
-        """Whether the expression has no value, by the null vectors of its columns, in both null modes."""
+        """Whether the expression has no value, by the null vectors of its columns, in both null modes; a condition is unknown only where
+        nulls are handled."""
         if isinstance(expression, Identifier):
             found = self._nulls(expression.name)
             return np.zeros(self.count, np.bool_) if found is None else found
-        if isinstance(expression, Call):
+        if isinstance(expression, Call) and (self.context.null_handling or expression.name not in CONDITIONS):
             missing: NDArray[np.bool_] = spread(self._with_nulls().value(expression), self.count).is_null().to_numpy(zero_copy_only=False)
             return missing
         return np.full(self.count, isinstance(expression, Literal) and expression.value is None)
@@ -211,23 +212,22 @@ def _comparison(rows: Rows, call: Call) -> pa.Array:
         return _written_predicate(rows, call)
     types = [rows.type_of(arg) for arg in call.args]
     call = with_truths(call, types, rows.context.dialect)
-    if DataType.BIG_DECIMAL in types:  # fractions are doubles elsewhere, which have 17 digits
-        call = replace(call, args=tuple([_exactly(arg) for arg in call.args]))
     left, right = rows.value(call.args[0]), rows.value(call.args[1])
     if pa.types.is_list(left.type) or pa.types.is_list(right.type):
         fault: type[PinotError] = InvalidQueryError if rows.context.dialect is Dialect.SQL else QueryExecutionError
         raise fault("comparison of columns needs single values: a multi-value column was found")
-    if left.type != right.type or pa.types.is_boolean(left.type):
-        if DataType.BIG_DECIMAL in [rows.type_of(arg) for arg in call.args]:
-            return compared_decimals(call.name, [spread(side, rows.count) for side in (left, right)], [rows.type_of(arg) for arg in call.args])
-        left, right = _alike(rows, call, left, right)
-    return compared(call.name, spread(left, rows.count), spread(right, rows.count))
-
-
-def _exactly(expression: Expression) -> Expression:
-    if not isinstance(expression, Literal) or not isinstance(expression.value, Decimal) or abs(expression.value.adjusted()) > DIGITS_MAX:
-        return expression
-    return replace(expression, text=str(expression.value), data_type=DataType.BIG_DECIMAL)
+    types = [rows.type_of(arg) for arg in call.args]
+    for name, this, other in ((call.name, 0, 1), (FLIPPED[call.name], 1, 0)):
+        number = literal_beside(call.args[other], types[this], rows.context.dialect)
+        if number is not None and not isinstance(call.args[this], Literal):
+            return compared_with(name, spread((left, right)[this], rows.count), *number)
+    if left.type == right.type and not pa.types.is_boolean(left.type):
+        return compared_alike(call.name, spread(left, rows.count), spread(right, rows.count))
+    for place, arg in enumerate(call.args):
+        if not is_number_type(types[place]) and DataType.BIG_DECIMAL not in types:
+            left, right = (rows.doubles(arg), right) if place == 0 else (left, rows.doubles(arg))
+            types[place] = DataType.DOUBLE
+    return compared(call.name, spread(left, rows.count), types[0], spread(right, rows.count), types[1])
 
 
 def _reads_literal(rows: Rows, call: Call) -> bool:
@@ -240,16 +240,6 @@ def _reads_literal(rows: Rows, call: Call) -> bool:
     if other is None or literals[0].is_string is other.is_text:
         return False
     return rows.context.dialect is Dialect.SQL or other in (DataType.BOOLEAN, DataType.BYTES, DataType.TIMESTAMP)
-
-
-def _alike(rows: Rows, call: Call, left: Value, right: Value) -> tuple[Value, Value]:
-    if pa.types.is_integer(left.type) and pa.types.is_integer(right.type):
-        return left.cast(pa.int64()), right.cast(pa.int64())
-    if pa.types.is_boolean(left.type) and pa.types.is_boolean(right.type):
-        return left.cast(pa.int32()), right.cast(pa.int32())
-    if pa.types.is_string(left.type) and pa.types.is_string(right.type):
-        return left, right
-    return rows.doubles(call.args[0]), rows.doubles(call.args[1])
 
 
 def _null_test(rows: Rows, call: Call) -> pa.Array:

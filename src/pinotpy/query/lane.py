@@ -79,6 +79,10 @@ class Target(Protocol):
         """Addresses of the column's meta rows."""
         ...
 
+    def within_doubles(self, column: str) -> bool:
+        """Whether doubles are known to hold all integers of the column."""
+        ...
+
     def fetch_nulls(self, column: str) -> tuple[int, bool] | None:
         """Its null flags, None if nothing is null."""
         ...
@@ -123,6 +127,9 @@ class Probe:
 
     def meta(self, column: str) -> Word:
         return 0
+
+    def within_doubles(self, column: str) -> bool:
+        return False  # takes more registers
 
     def fetch_nulls(self, column: str) -> tuple[int, bool] | None:
         return (self.allocate(), True) if self._has_nulls(column) else None

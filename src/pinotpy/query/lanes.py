@@ -19,7 +19,7 @@ from pinotpy.data_types import DataType
 from pinotpy.errors import PinotError
 from pinotpy.functions.scalar.arguments import doubles
 from pinotpy.functions.scalar.conversions import converted
-from pinotpy.kernels import arithmetic, chains, choice, conditions, conversions, operands
+from pinotpy.kernels import arithmetic, chains, choice, conditions, conversions, mixed_comparisons, operands
 from pinotpy.query.chains import Constant, binary_steps, comparing_steps, unary_step
 from pinotpy.query.lane import ALWAYS, INTEGERS, NEVER, Kind, Lane, Unsupported, constant_word, kind_of, word_of
 from pinotpy.query.lane_registers import LaneRegisters
@@ -147,9 +147,18 @@ class Lanes(LaneRegisters):
                 return self._written(self._joined(comparing_steps(comparison), left, right), [left, right])
             left, right = self.emitted(left), self.emitted(right)
         if left.is_constant:
-            left, right, comparison = right, left, _SWAPPED[comparison]
+            left, right, comparison = right, left, SWAPPED[comparison]
         function = conditions.compare_doubles if left.kind is Kind.DOUBLE else conditions.compare_longs
         return self._made(Kind.FLAGS, DataType.BOOLEAN, [left, right], function.address, *_operands(left, right), comparison, _form(left, right))
+
+    def compare_mixed(self, comparison: int, left: Lane, right: Lane) -> Lane:
+        """Flags of a comparison of 64-bit integers with doubles by value; neither is a constant."""
+        if left.kind is Kind.DOUBLE:
+            left, right, comparison = right, left, SWAPPED[comparison]
+        assert left.kind is Kind.LONG and right.kind is Kind.DOUBLE
+        left, right = self.emitted(left), self.emitted(right)
+        function = mixed_comparisons.compare_long_double.address
+        return self._made(Kind.FLAGS, DataType.BOOLEAN, [left, right], function, left.register, right.register, comparison)
 
     def between(self, lane: Lane, low: int | float, high: int | float) -> Lane:
         """Flags: low <= value <= high."""
@@ -271,7 +280,7 @@ class Lanes(LaneRegisters):
         return lane
 
 
-_SWAPPED: Final = {
+SWAPPED: Final = {
     conditions.EQUAL: conditions.EQUAL,
     conditions.NOT_EQUAL: conditions.NOT_EQUAL,
     conditions.LESS: conditions.GREATER,

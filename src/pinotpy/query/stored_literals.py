@@ -14,6 +14,7 @@ import numpy as np
 from pinotpy.data_types import DataType
 from pinotpy.decimals import encode_decimal
 from pinotpy.errors import InvalidQueryError, PinotError, QueryExecutionError
+from pinotpy.functions.scalar.number_order import as_double, as_float
 from pinotpy.pql.ast import Dialect
 from pinotpy.pql.literals import java_double_text
 from pinotpy.query.context import Bound, LiteralValue
@@ -35,14 +36,6 @@ def literal_text(value: LiteralValue) -> str:
     if isinstance(value, Decimal):
         return format(value, "f") if -50 < value.adjusted() < 400 else str(value)
     return str(value)
-
-
-def _as_double(value: int | float | Decimal) -> float:
-    """The nearest double; beyond the range of doubles an infinity."""
-    try:
-        return float(value)
-    except OverflowError:
-        return math.inf if value > 0 else -math.inf
 
 
 def refusal(dialect: Dialect) -> type[PinotError]:
@@ -116,11 +109,8 @@ class StoredLiterals:
                 raise self._error(value)
             number = float(value.strip().rstrip("fFdD") if value.strip() not in ("NaN", "Infinity", "-Infinity", "+Infinity") else value)
         else:
-            number = _as_double(value)
-        if self.data_type is DataType.FLOAT:
-            with np.errstate(over="ignore"):
-                number = float(np.float32(number))
-        return number
+            number = as_double(value)
+        return as_float(number) if self.data_type is DataType.FLOAT else number
 
     def real_bound(self, bound: Bound, *, is_lower: bool) -> float:
         """The first (last) stored number inside; NaN if there is none."""

@@ -1,8 +1,7 @@
 """Comparisons and logic as functions: INT 1 or 0 in PQL, BOOLEAN in SQL.
 
-Numbers compare by value (whole numbers exactly, others as doubles, a FLOAT widened), text by its UTF-8 bytes. -0.0
-equals 0.0; NaN equals NaN and is neither above nor below a number. Where a query compares a column with a constant
-in WHERE, query.predicate decides instead, by the column's type.
+Numbers compare by value (number_order.py has the rule), text by its UTF-8 bytes. Where a query compares a column with a constant in
+WHERE, query.predicate decides instead, by the column's type.
 """
 
 from __future__ import annotations
@@ -17,19 +16,12 @@ import pyarrow.compute as pc
 from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError, QueryExecutionError
 from pinotpy.functions.scalar.arguments import doubles, expect_single, length_of, spread
-from pinotpy.functions.scalar.conversions import converted, decimal_of_text, decimal_order
+from pinotpy.functions.scalar.conversions import converted, decimal_of_text
+from pinotpy.functions.scalar.number_order import COMPARE, FLIPPED, WHOLE, compared, compared_with, literal_beside
 from pinotpy.functions.scalar.spec import MANY, Bound, Example, Operand, ScalarFunction, Value
 from pinotpy.pql.ast import Dialect
 
-COMPARE: Final[dict[str, Callable[[Any, Any], Any]]] = {
-    "equals": pc.equal,
-    "not_equals": pc.not_equal,
-    "greater_than": pc.greater,
-    "greater_than_or_equal": pc.greater_equal,
-    "less_than": pc.less,
-    "less_than_or_equal": pc.less_equal,
-}
-_WHOLE: Final = (DataType.INT, DataType.LONG, DataType.TIMESTAMP, DataType.BOOLEAN)
+_NUMBERS: Final = (DataType.INT, DataType.LONG, DataType.FLOAT, DataType.DOUBLE, DataType.BIG_DECIMAL)
 
 
 def _bind_comparison(name: str, operands: Sequence[Operand], dialect: Dialect) -> Bound:
@@ -41,13 +33,14 @@ def _bind_comparison(name: str, operands: Sequence[Operand], dialect: Dialect) -
             _check_literal(operand, shared, dialect)
 
     def evaluate(values: Sequence[Value]) -> pa.Array:
-        if shared is DataType.BIG_DECIMAL:  # doubles may have no end
-            sides = [spread(value, length_of(values)) for value in values]
-            return _as_result(compared_decimals(name, sides, types), dialect)
-        left, right = (converted(value, data_type, shared) for value, data_type in zip(values, types, strict=True))
         count = length_of(values)
-        if shared is DataType.DOUBLE:
-            return _as_result(compared(name, spread(left, count), spread(right, count)), dialect)
+        if shared in _NUMBERS:
+            for same, this, other in ((name, 0, 1), (FLIPPED[name], 1, 0)):
+                number = literal_beside(operands[other].literal, types[this], dialect)
+                if number is not None and operands[this].literal is None:
+                    return _as_result(compared_with(same, spread(values[this], count), *number), dialect)
+            return _as_result(compared(name, spread(values[0], count), types[0], spread(values[1], count), types[1]), dialect)
+        left, right = (converted(value, data_type, shared) for value, data_type in zip(values, types, strict=True))
         if shared is DataType.BOOLEAN:  # Arrow does not order these
             left, right = left.cast(pa.int8()), right.cast(pa.int8())
         return _as_result(spread(COMPARE[name](left, right), count), dialect)
@@ -58,7 +51,7 @@ def _bind_comparison(name: str, operands: Sequence[Operand], dialect: Dialect) -
 def _shared_type(operands: Sequence[Operand]) -> DataType:
     """The type in which two values are compared."""
     left, right = (operand.data_type or DataType.STRING for operand in operands)
-    if left is right and left not in (DataType.FLOAT, DataType.JSON):
+    if left is right and left is not DataType.JSON:
         return left
     both = {left, right}
     if both <= {DataType.STRING, DataType.JSON}:
@@ -66,7 +59,7 @@ def _shared_type(operands: Sequence[Operand]) -> DataType:
     for special in (DataType.BOOLEAN, DataType.TIMESTAMP, DataType.BYTES):  # their text says what they are
         if both == {special, DataType.STRING}:
             return special
-    if both <= set(_WHOLE):
+    if both <= set(WHOLE):
         return DataType.LONG
     if DataType.BYTES in both or DataType.JSON in both:
         raise InvalidQueryError(f"cannot compare {operands[0].name} with {operands[1].name}: cast one of them")
@@ -81,25 +74,6 @@ def _check_literal(operand: Operand, shared: DataType, dialect: Dialect) -> None
         converted(pa.scalar(text), DataType.STRING, shared)
     except QueryExecutionError as error:
         raise InvalidQueryError(f"Cannot convert value: {operand.name} to type: {shared.value}: {error}") from error
-
-
-def compared(name: str, left: pa.Array, right: pa.Array) -> pa.Array:
-    """Values of one Arrow type that orders. NaN is equal to itself, as in groups, and neither above nor below anything
-    (recorded: div(x, 0) > 5)."""
-    found: pa.Array = COMPARE[name](left, right)
-    if name not in ("equals", "not_equals") or not pa.types.is_floating(left.type):
-        return found
-    both_nan = pc.and_(pc.is_nan(left), pc.is_nan(right))
-    return pc.or_(found, both_nan) if name == "equals" else pc.and_not(found, both_nan)
-
-
-def compared_decimals(name: str, sides: Sequence[pa.Array], types: Sequence[DataType | None]) -> pa.Array:
-    """BIG_DECIMAL with numbers of another type, by value; infinities are beyond all decimals, NaN is as in `compared`."""
-    found: pa.Array = COMPARE[name](*[decimal_order(side, data_type) for side, data_type in zip(sides, types, strict=True)])
-    for side in sides if name not in ("equals", "not_equals") else ():
-        if pa.types.is_floating(side.type):
-            found = pc.and_not(found, pc.is_nan(side))
-    return found
 
 
 def _result_type(dialect: Dialect) -> DataType:

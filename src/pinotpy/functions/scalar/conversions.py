@@ -6,6 +6,7 @@ the target type.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -87,15 +88,16 @@ def decimal_of_text(text: str) -> Decimal:
 
 
 def decimal_order(array: pa.Array, source: DataType | None) -> pa.Array:
-    """Bytes in the order of numbers: BIG_DECIMAL, and doubles with their infinities at the ends and NaN after all of them."""
+    """Bytes in the order of numbers: BIG_DECIMAL, and doubles exactly as they are, their infinities at the ends and NaN after all."""
+
+    def order(value: float) -> bytes:
+        if math.isfinite(value):
+            return encode_decimal(Decimal(value))
+        return b"\xff\xff" if math.isnan(value) else b"\xff" if value > 0 else b"\x00"
+
     if not pa.types.is_floating(array.type):
         return converted(array, source, DataType.BIG_DECIMAL)
-    finite = pc.is_finite(array)
-    if pc.all(finite).as_py() is not False:
-        return converted(array, source, DataType.BIG_DECIMAL)
-    ends = pc.if_else(pc.is_nan(array), b"\xff\xff", pc.if_else(pc.greater(array, 0), b"\xff", b"\x00"))
-    present = converted(pc.if_else(finite, array, pa.scalar(0.0, array.type)), source, DataType.BIG_DECIMAL)
-    return pc.if_else(finite, present, ends)
+    return map_distinct(array, order, pa.binary())
 
 
 def _decimals(array: pa.Array, source: DataType | None) -> pa.Array:

@@ -69,6 +69,9 @@ class _LegTarget:
     def meta(self, column: str) -> Word:
         return self._metas.addresses(column)
 
+    def within_doubles(self, column: str) -> bool:
+        return self._metas.within_doubles(column)
+
     def fetch_nulls(self, column: str) -> tuple[int, bool] | None:
         if not _has_nulls(self._metas, column):
             return None

@@ -171,6 +171,9 @@ class _ShapeTarget:
     def meta(self, column: str) -> Word:
         return self._shape.meta(column)
 
+    def within_doubles(self, column: str) -> bool:
+        return self._shape.plan.metas.within_doubles(column)
+
     def fetch_nulls(self, column: str) -> tuple[int, bool] | None:
         is_held = self._shape.holds("nulls", column)
         found = self._shape.fetch_nulls(column)

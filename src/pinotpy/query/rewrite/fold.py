@@ -57,6 +57,8 @@ def _compare(compare: Callable[[int], bool], left: Literal, right: Literal, posi
         return boolean_literal(compare((a > b) - (a < b)), position)
     one, two = _number(left), _number(right)
     if one is not None and two is not None:
+        if float in (type(one), type(two)) and DataType.BIG_DECIMAL not in (left.data_type, right.data_type):  # fractions written out are DOUBLE
+            one, two = (float(value) if isinstance(value, Decimal) else value for value in (one, two))
         if any(isinstance(value, float) and math.isnan(value) for value in (one, two)):
             return boolean_literal(False, position)
         return boolean_literal(compare((one > two) - (one < two)), position)
