@@ -5,8 +5,11 @@ from __future__ import annotations
 
 import itertools
 import json
+import operator
 import random
 import re
+from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -342,3 +345,36 @@ def test_no_array_has_an_element_of_a_number_of_thousands_of_digits() -> None:
     schema = schema_of({"j": "JSON"})
     segment = opened(schema, config_of({"jsonIndexColumns": ["j"]}), {"j": ['{"a": [1, 2]}']})
     assert [count(schema, [segment], f"JSON_MATCH(j, '\"$.a[{number}]\" = 2')") for number in ("1", "0001", "2", "1" * 5000)] == [1, 1, 0, 0]
+
+
+NUMBERS: list[Any] = [2**53, 2**53 + 1, 0.1, 2, 2.5, -7]
+OPERATORS = {"=": operator.eq, "<>": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+
+
+def test_every_operator_beside_every_kind_of_literal_compares_as_numbers_or_as_text() -> None:
+    """Ranges: numbers exactly, also where two are one double; TRUE and FALSE as their text (an internal error once)."""
+    leaves = [*LEAVES[:-1], *NUMBERS, "true", "tru", "2.50"]
+    texts = [text_of(leaf) for leaf in leaves]
+    rows = {"j": [json.dumps({"a": leaf}) for leaf in leaves], "n": list(range(len(leaves)))}
+    segments = [opened(SCHEMA, config_of(index), rows, name.replace(" ", "_")) for name, index in LAYOUTS.items()]
+
+    def expect(condition: str, passes: Callable[[str], bool]) -> None:
+        expected = [n for n, text in enumerate(texts) if passes(text)]
+        for segment in segments:
+            answer = ask(SCHEMA, [segment], f"SELECT n FROM t WHERE JSON_MATCH(j, '\"$.a\" {condition}') LIMIT 1000").rows
+            assert answer is not None and answer.column(0).to_pylist() == expected, condition
+
+    numeric = re.compile(r"-?[0-9.]+(E[0-9]+)?")
+    for word, compare in OPERATORS.items():
+        for text in ("x", "3", "true", "false"):
+            shown = text.upper() if text in ("true", "false") else f"''{text}''"
+            expect(f"{word} {shown}", lambda value, text=text, compare=compare: compare(value.encode(), text.encode()))  # type: ignore[misc]
+        for text in map(str, NUMBERS):
+            if word in ("=", "<>"):
+                expect(f"{word} {text}", lambda value, text=text, compare=compare: compare(value, text))  # type: ignore[misc]
+        for text in (*map(str, NUMBERS), "9007199254740992.5", "9007199254740993.0"):
+            if word not in ("=", "<>"):
+                expect(f"{word} {text}", lambda value, text=text, compare=compare: bool(numeric.fullmatch(value)) and compare(Decimal(value), Decimal(text)))  # type: ignore[misc]
+    expect("BETWEEN FALSE AND TRUE", lambda value: "false" <= value <= "true")
+    expect("IN (TRUE, 2, ''x'')", lambda value: value in ("true", "2", "x"))
+    expect("NOT IN (TRUE, 2)", lambda value: value not in ("true", "2"))

@@ -4,6 +4,7 @@ what the condition asks for (json_coverage.py)."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from pinotpy.functions.json_records import SEPARATOR, JsonIndexing
 from pinotpy.functions.patterns import like_pattern, regexp_pattern
+from pinotpy.functions.scalar.number_order import COMPARE, as_double
 from pinotpy.pql.ast import Identifier
 from pinotpy.query.context import And, Bound, Comparison, Filter, Or, Predicate
 from pinotpy.query.control import QueryControl
@@ -158,21 +160,35 @@ def _passing(predicate: Predicate, texts: pa.Array) -> Flags:
 
 
 def _between(lower: Bound | None, upper: Bound | None, texts: pa.Array) -> Flags:
-    low: Any
-    high: Any
-    ends = [bound.value for bound in (lower, upper) if bound is not None]
-    if any(isinstance(value, str) for value in ends):
-        values: NDArray[Any] = np.array([text.encode("utf-8", "surrogatepass") for text in texts.to_pylist()], object)
-        low, high = (None if bound is None else literal_text(bound.value).encode("utf-8", "surrogatepass") for bound in (lower, upper))
-    else:
-        values = _numbers(texts)
-        low, high = (None if bound is None else float(literal_text(bound.value)) for bound in (lower, upper))
-    found = np.ones(len(values), np.bool_) if values.dtype == object else ~np.isnan(values)
-    if lower is not None:
-        found &= (values >= low if lower.inclusive else values > low).astype(np.bool_)
-    if upper is not None:
-        found &= (values <= high if upper.inclusive else values < high).astype(np.bool_)
+    """Values beside numbers are compared as numbers, exactly; beside text, TRUE and FALSE as text (reference: a range is of numbers or of
+    text)."""
+    found = np.ones(len(texts), np.bool_)
+    ends = [(bound, name) for bound, name in ((lower, "greater_than"), (upper, "less_than")) if bound is not None]
+    if any(isinstance(bound.value, str | bool) for bound, _ in ends):
+        stored = texts.cast(pa.large_binary())
+        for bound, name in ends:
+            end = pa.scalar(literal_text(bound.value).encode("utf-8", "surrogatepass"), stored.type)
+            found &= COMPARE[name + "_or_equal" * bound.inclusive](stored, end).to_numpy(zero_copy_only=False)
+        return found
+    values = _numbers(texts)
+    for bound, name in ends:
+        assert isinstance(bound.value, int | float | Decimal)
+        end = as_double(bound.value)
+        inside = np.asarray(values > end if name == "greater_than" else values < end)
+        for near in np.flatnonzero(values == end).tolist():  # two numbers may be one double
+            order = _order(texts[near].as_py(), bound.value)
+            inside[near] = bound.inclusive if order == 0 else (order > 0) is (name == "greater_than")
+        found &= inside
     return found
+
+
+def _order(text: str, number: int | float | Decimal) -> int:
+    """-1, 0 or 1 as the number in a text is below, equal to or above a literal, whose digits count as they are written."""
+    try:
+        value, literal = Decimal(text), Decimal(repr(number)) if isinstance(number, float) else Decimal(number)
+    except InvalidOperation:  # an exponent that nobody computes with
+        return 0
+    return (value > literal) - (value < literal)
 
 
 _NUMBER: Final = r"^-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$"

@@ -2,8 +2,8 @@
 
 A path stands in double quotes, with or without `$` at its beginning; `[*]` is any element of an array, `[2]` the third, and
 only leaves have values. All of a condition holds of one record (functions/json_records.py). `<>`, NOT IN, LIKE, REGEXP_LIKE
-and ranges hold of values that are there; IS NULL holds of documents without the path, and only by itself. Numbers are compared
-as numbers in ranges, as texts by = and IN. Inside there is no NOT: `NOT JSON_MATCH(…)` negates the whole.
+and ranges hold of values that are there; IS NULL holds of documents without the path, and only by itself. Ranges beside numbers
+compare numbers, beside text, TRUE and FALSE texts, as = and IN do. Inside there is no NOT: `NOT JSON_MATCH(…)` negates the whole.
 """
 
 from __future__ import annotations
