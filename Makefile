@@ -48,8 +48,9 @@ verify: check ## the full tier: every test on a live cluster, chaos, fuzz, long 
 	$(BIN)/python -m pytest -n 2 --dist loadscope -m "full and not cluster" $(ARGS)
 	$(BIN)/python -m pytest -n 2 --dist loadscope -m "cluster" $(ARGS)
 
-fuzz: install ## N random queries against DuckDB, a third over SQL's whole grammar, N/10 histories of reloads, reruns of jobs: make fuzz N=200000
+fuzz: install ## N conditions on every road, N random queries against DuckDB (a third over SQL's whole grammar), N/10 histories of reloads, reruns of jobs
 	PINOTPY_FUZZ=$$(( $(N) / 3 + 500 )) $(BIN)/python -m pytest -n 2 -rP -m "not full" tests/property tests/unit/ingest/jobs/test_reruns.py -k "queries_equal or expressions_equal or after_each_change" $(ARGS)
+	PINOTPY_FUZZ=$(N) $(BIN)/python -m pytest -n 2 -rP -m "not full" tests/property/test_conditions_on_every_road.py $(ARGS)
 	PINOTPY_FUZZ_HISTORIES=$$(( $(N) / 10 )) $(BIN)/python -m pytest -n 2 -rP -m "not full" tests/property/test_reload_histories.py $(ARGS)
 
 bench: install ## speed beside DuckDB, chdb and polars, 10 M rows: make bench ARGS='--suite own --rows 1000000'

@@ -120,6 +120,15 @@ class InProcessCluster:
         answer: dict[str, Any] = json.loads(asyncio.run(answer_query(self.broker, Question(text, dialect, **fields), lambda table: None)))
         return answer
 
+    def sql_all(self, texts: Sequence[str], **fields: Any) -> list[dict[str, Any]]:
+        """Queries one after the other, in one event loop: less than half the time."""
+
+        async def run() -> list[dict[str, Any]]:
+            questions = [Question(text, Dialect.SQL, **fields) for text in texts]
+            return [json.loads(await answer_query(self.broker, question, lambda table: None)) for question in questions]
+
+        return asyncio.run(run())
+
     def ask_arrow(self, text: str, dialect: Dialect = Dialect.SQL, **fields: Any) -> ResultSetGroup:
         """One query as the client reads it that asked for Arrow: its stream's bytes, or JSON where there is no table."""
         answer = asyncio.run(answer_query(self.broker, Question(text, dialect, **fields), lambda table: None, wants_arrow=True))
