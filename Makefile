@@ -9,7 +9,7 @@ N ?= 20000
 # Of the tests with real daemons, those that `make test` runs: README's commands, a killed server, pushes. `make verify` runs all.
 SMOKE := $(addprefix tests/cluster/,test_readme.py test_server_killed.py test_push_live.py)
 
-.PHONY: help install quickstart secrets compose-test check test verify fuzz bench bench-quoted fmt docs clean
+.PHONY: help install quickstart secrets compose-test check test verify lowest fuzz bench bench-quoted fmt docs clean
 
 help: ## this menu
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,6 +48,22 @@ verify: check ## the full tier: every test on a live cluster, chaos, fuzz, long 
 	$(BIN)/python -m pytest -n 2 --dist loadscope -m "full and not cluster" $(ARGS)
 	$(BIN)/python -m pytest -n 2 --dist loadscope -m "cluster" $(ARGS)
 
+# With the lowest versions that pyproject.toml allows: in an environment of its own, with compiled kernels of its own, both kept.
+LOWEST := .venv-lowest
+LOWEST_TESTS := tests/unit/ingest tests/unit/segment tests/unit/broker/test_arrow_answers.py tests/unit/client/test_arrow_client.py
+# Random search, and what starts processes or compiles much: their code is that of the tests that stay.
+LOWEST_LESS := --ignore tests/unit/ingest/jobs --ignore tests/unit/ingest/push --ignore tests/unit/segment/test_segment_reload.py \
+	--ignore tests/unit/segment/test_segment_life.py --ignore tests/unit/segment/test_segment_damage.py --ignore tests/unit/segment/test_star_tree_build.py
+
+$(LOWEST)/.installed: pyproject.toml tests/support/lowest_versions.py | $(STAMP)
+	test -x $(LOWEST)/bin/python || $(PYTHON) -m venv $(LOWEST)
+	$(BIN)/python tests/support/lowest_versions.py > $(LOWEST)/requirements.txt
+	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check -r $(LOWEST)/requirements.txt
+	@touch $@
+
+lowest: $(LOWEST)/.installed ## the fast tests of readers, builder and Arrow with the lowest versions of all dependencies
+	PYTHONPATH=src $(LOWEST)/bin/python -m pytest -n 2 --dist loadscope -p no:cacheprovider -m "not full and not cluster" $(LOWEST_LESS) $(LOWEST_TESTS)
+
 fuzz: install ## N conditions on every road, N random queries against DuckDB (a third over SQL's whole grammar), N/10 histories of reloads, reruns of jobs
 	PINOTPY_FUZZ=$$(( $(N) / 3 + 500 )) $(BIN)/python -m pytest -n 2 -rP -m "not full" tests/property tests/unit/ingest/jobs/test_reruns.py -k "queries_equal or expressions_equal or after_each_change" $(ARGS)
 	PINOTPY_FUZZ=$(N) $(BIN)/python -m pytest -n 2 -rP -m "not full" tests/property/test_conditions_on_every_road.py $(ARGS)
@@ -79,4 +95,4 @@ docs: install ## regenerate docs/generated
 	$(BIN)/python -m pinotpy.query.documentation
 
 clean: ## remove what was built
-	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(LOWEST) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -139,8 +139,13 @@ def _parameter_names(function: Callable[..., Any], count: int, spelling: str) ->
         raise InvalidConfigError(f"function '{spelling}': expected 1 to {ARGUMENTS_MAX} arguments, found {count}")
     try:
         signature = inspect.signature(function)
+    except ValueError:  # of compiled code, such as a ufunc of numpy before 2.4: it does not say what it takes
+        return [f"argument{place}" for place in range(1, count + 1)]
+    except TypeError as error:
+        raise InvalidConfigError(f"function '{spelling}': expected something that can be called: {error}") from error
+    try:
         bound = signature.bind(*range(count))
-    except (TypeError, ValueError) as error:
+    except TypeError as error:
         raise InvalidConfigError(f"function '{spelling}': {count} types of arguments are declared, which the Python function does not take: {error}") from error
     names: list[str] = []
     for parameter, value in bound.arguments.items():
