@@ -29,13 +29,19 @@ from typing import Final
 KERNELS: Final = Path(__file__).resolve().parent
 # Of each file of kernels/; those of other versions of pinotpy on the same machine are among them.
 _FOLDERS_KEPT: Final = 8
+_PACKAGE: Final = "pinotpy.kernels."
 _LOCATORS: Final = "pinotpy.kernels.cache_locator.KernelCacheLocator,UserProvidedCacheLocator"
 
 
 def imports() -> dict[str, set[str]]:
-    """The modules of kernels/, each with those of them that it imports, directly or not."""
-    files = sorted(file for file in KERNELS.glob("*.py") if file.stem != "__init__")
-    return {file.stem: {imported.stem for imported in _with_imported(file)} - {file.stem} for file in files}
+    """The modules of kernels/ by their dotted names below it, each with those of them that it imports, directly or not."""
+    files = sorted(file for file in KERNELS.rglob("*.py") if file.stem != "__init__")
+    return {module_name(file): {module_name(imported) for imported in _with_imported(file)} - {module_name(file)} for file in files}
+
+
+def module_name(file: Path) -> str:
+    """The dotted name of a file below kernels/: `group.direct_table`."""
+    return ".".join(file.relative_to(KERNELS).with_suffix("").parts)
 
 
 @cache
@@ -62,13 +68,12 @@ def _imported(file: Path) -> frozenset[Path]:
     # Imports inside functions count as well: ast.walk sees all.
     names = set[str]()
     for node in ast.walk(ast.parse(file.read_bytes())):
-        if isinstance(node, ast.ImportFrom) and node.module == "pinotpy.kernels":
-            names.update(alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("pinotpy.kernels."):
-            names.add((node.module or "").split(".")[2])
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names.update((node.module, *(f"{node.module}.{alias.name}" for alias in node.names)))
         elif isinstance(node, ast.Import):
-            names.update(alias.name.split(".")[2] for alias in node.names if alias.name.startswith("pinotpy.kernels."))
-    return frozenset(path for path in (KERNELS / f"{name}.py" for name in names) if path.exists())
+            names.update(alias.name for alias in node.names)
+    below = (name.removeprefix(_PACKAGE).replace(".", "/") for name in names if name.startswith(_PACKAGE))
+    return frozenset(path for path in (KERNELS / f"{name}.py" for name in below) if path.exists())
 
 
 def environment_hash() -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from numba.core import config
 from numba.core.caching import _CacheLocator
 
-from pinotpy.kernels.cache import KERNELS, source_hash
+from pinotpy.kernels.cache import KERNELS, module_name, source_hash
 
 
 class KernelCacheLocator(_CacheLocator):  # type: ignore[misc]
@@ -19,13 +19,13 @@ class KernelCacheLocator(_CacheLocator):  # type: ignore[misc]
     def __init__(self, first_line: int, file: Path) -> None:
         self._first_line = first_line
         self._hash = source_hash(file)
-        self._path = os.path.join(config.CACHE_DIR, f"{file.stem}-{self._hash}")
+        self._path = os.path.join(config.CACHE_DIR, f"{module_name(file)}-{self._hash}")
 
     @classmethod
     def from_function(cls, py_func: Any, py_file: str) -> KernelCacheLocator | None:
         """The locator of a function, or None if it is not a kernel or its folder cannot be made."""
         file = Path(py_file).resolve()
-        if file.parent != KERNELS or not config.CACHE_DIR:
+        if KERNELS not in file.parents or not config.CACHE_DIR:
             return None
         locator = cls(py_func.__code__.co_firstlineno, file)
         try:

@@ -13,8 +13,9 @@ import pytest
 
 from pinotpy.kernels import cache
 
+# The callee lies in a folder, as kernels may.
 _CALLEE = "from pinotpy.kernels.abi import inner\n\n\n@inner\ndef number():\n    return {number}\n"
-_CALLER = "from numba import njit\n\nfrom pinotpy.kernels.callee import number\n\n\n@njit(cache=True)\ndef ask():\n    return number()\n"
+_CALLER = "from numba import njit\n\nfrom pinotpy.kernels.room.callee import number\n\n\n@njit(cache=True)\ndef ask():\n    return number()\n"
 _OTHER = "from numba import njit\n\n\n@njit(cache=True)\ndef other():\n    return 5\n"
 _ASK = "from pinotpy.kernels.caller import ask; from pinotpy.kernels.other import other; print(ask(), other(), sum(ask.stats.cache_hits.values()))"
 
@@ -34,13 +35,15 @@ def test_an_edited_callee_is_never_answered_from_a_stale_cache(tmp_path: Path) -
     package, compiled = tmp_path / "pinotpy", tmp_path / "compiled"
     shutil.copytree(cache.KERNELS, package / "kernels", ignore=shutil.ignore_patterns("__pycache__"))
     (package / "__init__.py").touch()
-    (package / "kernels" / "callee.py").write_text(_CALLEE.format(number=1))
+    (package / "kernels" / "room").mkdir()
+    (package / "kernels" / "room" / "__init__.py").touch()
+    (package / "kernels" / "room" / "callee.py").write_text(_CALLEE.format(number=1))
     (package / "kernels" / "caller.py").write_text(_CALLER)
     (package / "kernels" / "other.py").write_text(_OTHER)
     assert _ask(package, compiled) == [1, 5, 0]
     assert _ask(package, compiled) == [1, 5, 1]
     others = _folders(compiled, "other")
-    (package / "kernels" / "callee.py").write_text(_CALLEE.format(number=2))
+    (package / "kernels" / "room" / "callee.py").write_text(_CALLEE.format(number=2))
     assert _ask(package, compiled) == [2, 5, 0]
     assert len(_folders(compiled, "caller")) == 2
     assert _folders(compiled, "other") == others and len(others) == 1
@@ -50,7 +53,9 @@ def test_kernels_work_where_nothing_can_be_written(tmp_path: Path) -> None:
     package = tmp_path / "pinotpy"
     shutil.copytree(cache.KERNELS, package / "kernels", ignore=shutil.ignore_patterns("__pycache__"))
     (package / "__init__.py").touch()
-    (package / "kernels" / "callee.py").write_text(_CALLEE.format(number=1))
+    (package / "kernels" / "room").mkdir()
+    (package / "kernels" / "room" / "__init__.py").touch()
+    (package / "kernels" / "room" / "callee.py").write_text(_CALLEE.format(number=1))
     (package / "kernels" / "caller.py").write_text(_CALLER)
     (package / "kernels" / "other.py").write_text(_OTHER)
     # A file where the folder would be: the superuser, who may write anywhere, cannot make it either.
@@ -120,3 +125,16 @@ def test_old_code_is_dropped_the_newest_stays(tmp_path: Path, num_versions: int,
     (tmp_path / "compiled.abc.def").touch()
     assert cache.drop_old(tmp_path) == num_dropped
     assert {path.name for path in tmp_path.iterdir()} == {f"groups-{n:016x}" for n in range(num_dropped, num_versions)} | {"compiled.abc.def"}
+
+
+def test_imports_from_folders_are_found_however_they_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache, "KERNELS", tmp_path)
+    (tmp_path / "room").mkdir()
+    for name in ("room/__init__", "room/one", "room/two", "room/three", "alone"):
+        (tmp_path / f"{name}.py").touch()
+    (tmp_path / "all.py").write_text(
+        "import pinotpy.kernels.room.one\nfrom pinotpy.kernels.room import two\n\ndef late():\n    from pinotpy.kernels.room.three import x\n"
+    )
+    assert cache.imports() == {"all": {"room.one", "room.two", "room.three"}, "alone": set(), "room.one": set(), "room.two": set(), "room.three": set()}
+    (tmp_path / "other.py").write_text("from pinotpy.kernels import alone, room\n")
+    assert cache.imports()["other"] == {"alone"}
