@@ -19,7 +19,7 @@ import numpy as np
 from bench.ours import InProcess, segment_directories
 from bench.tables import TABLES
 from bench.tables.table import say
-from pinotpy.kernels import abi
+from pinotpy.kernels.runtime import abi
 
 STREAM_BYTES: Final = 256 << 20
 SMALL_ROWS: Final = 1_000

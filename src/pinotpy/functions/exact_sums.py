@@ -4,7 +4,7 @@ A sum is an integer in units of 2^-1076 (docs/adr/0003-sums.md) and travels as l
 
     [flags * 65536 + first, d0, d1, … dn]      sum = (d0 + d1 * 2^32 + … ) * 2^(32 * first) * 2^-1076
 
-Digits are 0 .. 2^32-1, the last one is signed and may be longer. Flags as in kernels/exact_sums.py: an infinity or NaN
+Digits are 0 .. 2^32-1, the last one is signed and may be longer. Flags as in kernels/aggregate/exact_sums.py: an infinity or NaN
 was among the values. Adding integers is associative and commutative, so any order of merging gives the same bits.
 """
 
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 Words = NDArray[np.int64]
 
-WINDOW: Final = 48  # as kernels/exact_sums.py, which a broker does not load; a test compares them
+WINDOW: Final = 48  # as kernels/aggregate/exact_sums.py, which a broker does not load; a test compares them
 WINDOW_MAIN: Final = 21
 WINDOW_SPECIAL: Final = 63
 UNIT_BIAS: Final = 1076
@@ -100,7 +100,7 @@ def sum_doubles(groups: Words, values: NDArray[np.float64], num_groups: int) -> 
 
 def _digits_by_kernel(groups: Words, values: NDArray[np.float64], num_groups: int) -> tuple[Words, int]:
     """(digits, the index of the first) of finite doubles."""
-    from pinotpy.kernels.double_digits import add_doubles
+    from pinotpy.kernels.aggregate.double_digits import add_doubles
 
     bits = np.ascontiguousarray(values).view(np.int64)
     exponents = np.maximum((bits >> 52) & 0x7FF, 1)

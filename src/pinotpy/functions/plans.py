@@ -30,7 +30,7 @@ class Values(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """One select instruction of a function: addresses of its grouped and its single form (arguments: kernels/updates.py)."""
+    """One select instruction of a function: addresses of its grouped and its single form (arguments: kernels/aggregate/updates.py)."""
 
     grouped: int
     single: int
@@ -41,7 +41,7 @@ class Update:
 
 @dataclass(frozen=True, slots=True)
 class Spilled:
-    """Parts of exact double sums outside the main window: one entry a (row, word, window); see kernels/exact_sums.py."""
+    """Parts of exact double sums outside the main window: one entry a (row, word, window); see kernels/aggregate/exact_sums.py."""
 
     rows: NDArray[np.int64]
     words: NDArray[np.int64]
@@ -51,7 +51,7 @@ class Spilled:
 
 
 class Word(IntEnum):
-    """How the same word of two rows of one group becomes one (kernels/merge.py)."""
+    """How the same word of two rows of one group becomes one (kernels/group/merge.py)."""
 
     ADD = 0
     WIDE = 1  # with the next word a 128-bit integer
@@ -60,14 +60,14 @@ class Word(IntEnum):
 
 
 class RankKind(IntEnum):
-    """How words of a row give the value that groups are ordered by (kernels/top_groups.py)."""
+    """How words of a row give the value that groups are ordered by (kernels/group/top_groups.py)."""
 
     COUNT = 0  # number of values
     LONG = 1  # one word
     WIDE = 2  # two words, a 128-bit integer
     LONG_QUOTIENT = 3  # over the number of values
     WIDE_QUOTIENT = 4
-    GREATEST_LONG = 5  # order key (kernels/extremes.py)
+    GREATEST_LONG = 5  # order key (kernels/aggregate/extremes.py)
     GREATEST_DOUBLE = 6
     LEAST_LONG = 7
     LEAST_DOUBLE = 8
@@ -130,7 +130,7 @@ class DistributionPlan:
 
 
 class Hashing(Enum):
-    """How the kernels make registers of values (kernels/registers.py, kernels/wide_registers.py)."""
+    """How the kernels make registers of values (kernels/sketch/registers.py, kernels/sketch/wide_registers.py)."""
 
     HYPERLOGLOG = "HYPERLOGLOG"
     HYPERLOGLOG_PLUS = "HYPERLOGLOG_PLUS"  # of whole numbers only, as the next two of numbers only

@@ -74,7 +74,7 @@ class PowerSums(AggregateFunction):
         return [pa.field("count", pa.int64()), *(pa.field(f"sum{power}", EXACT) for power in range(1, self.power + 1))]
 
     def plan(self, argument: Argument, *, sum_fits_long: bool) -> SlotPlan:
-        from pinotpy.kernels import double_sums, power_sums, updates
+        from pinotpy.kernels.aggregate import double_sums, power_sums, updates
 
         assert argument.data_type is not None
         floating = argument.data_type.stored.is_floating

@@ -25,7 +25,7 @@ def sum_plan(argument: Argument, *, sum_fits_long: bool, with_count: bool) -> Pl
     assert data_type is not None
     if data_type is DataType.BIG_DECIMAL:
         return _decimal_plan(with_count)
-    from pinotpy.kernels import double_sums, updates
+    from pinotpy.kernels.aggregate import double_sums, updates
 
     def columns(total: pa.Array, seen: Words) -> list[pa.Array]:
         return [total, pa.array(seen)] if with_count else [total]
@@ -86,7 +86,7 @@ def extremes_plan(argument: Argument, which: tuple[str, ...]) -> Plan:
             return [extremes_of(rows, values, num_rows, is_min=name == "min") for name in which]
 
         return DistributionPlan(collect_decimals, counted=False)
-    from pinotpy.kernels import extremes
+    from pinotpy.kernels.aggregate import extremes
 
     floating = data_type.stored.is_floating
     blocks = {

@@ -10,7 +10,7 @@ import numpy as np
 
 from pinotpy.data_types import DataType
 from pinotpy.functions.scalar.number_order import FLIPPED, beside, literal_beside
-from pinotpy.kernels import choice, conditions
+from pinotpy.kernels.vector import choice, conditions
 from pinotpy.pql.ast import Call, Dialect, Expression, Identifier, Literal
 from pinotpy.query.block_expression import BlockCompiler
 from pinotpy.query.compile_filter import FilterCompiler

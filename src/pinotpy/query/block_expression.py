@@ -21,7 +21,7 @@ from pinotpy.functions.scalar.date_trunc import calendar_unit
 from pinotpy.functions.scalar.spec import find_scalar_function
 from pinotpy.functions.scalar.time_units import NANOS, output_unit, time_unit
 from pinotpy.functions.time_zones import UTC, time_zone
-from pinotpy.kernels import arithmetic, choice, conversions
+from pinotpy.kernels.vector import arithmetic, choice, conversions
 from pinotpy.pql.ast import Call, Dialect, Expression, Identifier, Literal
 from pinotpy.query.context import QueryContext
 from pinotpy.query.lane import ALWAYS, NEVER, Kind, Lane, Probe, Target, Unsupported

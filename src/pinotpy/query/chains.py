@@ -1,5 +1,5 @@
 """Arithmetic on doubles on its way to one instruction: a chain is put together operation by operation and emitted when somebody
-needs its values (kernels/chains.py, kernels/fused.py)."""
+needs its values (kernels/vector/chains.py, kernels/vector/fused.py)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol, Union
 import numpy as np
 from numpy.typing import NDArray
 
-from pinotpy.kernels import arithmetic, chains, conditions, fetch, fused
+from pinotpy.kernels.vector import arithmetic, chains, conditions, fetch, fused
 from pinotpy.query.program import Word
 
 # Registers that a chain may need at once; a longer one is cut in two.
@@ -97,7 +97,7 @@ _COMPARISONS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Steps, each a source and an operation of kernels.chains; the first is SET. `slots`: so many are in use at once."""
+    """Steps, each a source and an operation of kernels.vector.chains; the first is SET. `slots`: so many are in use at once."""
 
     steps: tuple[tuple[Source, int], ...]
     slots: int = 0

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pinotpy.kernels import abi
+from pinotpy.kernels.runtime import abi
 from pinotpy.query.segment_set import ColumnRows, Partitionings, SegmentSet
 from pinotpy.segment.data_source import Column, Segment
 

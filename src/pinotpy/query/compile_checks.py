@@ -13,7 +13,7 @@ from pinotpy.query.deadline import Check, no_deadline
 from pinotpy.query.post_aggregation import as_rows_of_groups, filter_over_groups, type_of_groups
 from pinotpy.query.result_types import PREDICATES, ExpressionTypes, expressions_of, types_of
 
-# Every different key takes a register of the kernels, and the number of the group one more (kernels/abi.NUM_REGISTERS, which
+# Every different key takes a register of the kernels, and the number of the group one more (kernels/runtime/abi.NUM_REGISTERS, which
 # brokers do not load). Nulls and multi-values take registers too: fewer keys with them can be too many for servers.
 GROUP_KEYS_MAX: Final = 23
 # Rows of groups (operators/layout.ROW_WORDS_MAX) have room for more, but planning and merging them take time that no deadline ends.

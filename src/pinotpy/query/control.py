@@ -9,7 +9,9 @@ from typing import Final
 import numpy as np
 
 from pinotpy.errors import MemoryLimitError, QueryCancelledError, QueryTimeoutError
-from pinotpy.kernels import abi, chain_leg, expression_leg, fetch, filters, fused, range_scan
+from pinotpy.kernels.filter import chain_leg, expression_leg, filters, range_scan
+from pinotpy.kernels.runtime import abi
+from pinotpy.kernels.vector import fetch, fused
 from pinotpy.query.trace import Trace
 
 QUANTUM_NS: Final = 5_000_000

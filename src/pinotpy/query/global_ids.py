@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pinotpy.kernels import abi
+from pinotpy.kernels.runtime import abi
 from pinotpy.segment.column import ImmutableColumn
 from pinotpy.segment.star_tree.reader import RecordColumn
 

@@ -5,7 +5,7 @@ are not emitted yet, in registers; and where their null flags are. What computes
 from __future__ import annotations
 
 from pinotpy.data_types import DataType
-from pinotpy.kernels import chains, choice
+from pinotpy.kernels.vector import chains, choice
 from pinotpy.query.chains import Chain, Column, Constant, Register, emit_chain, leaf
 from pinotpy.query.lane import ALWAYS, NEVER, Kind, Lane, Target, constant_word
 from pinotpy.query.program import Word

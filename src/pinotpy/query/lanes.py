@@ -19,7 +19,7 @@ from pinotpy.data_types import DataType
 from pinotpy.errors import PinotError
 from pinotpy.functions.scalar.arguments import doubles
 from pinotpy.functions.scalar.conversions import converted
-from pinotpy.kernels import arithmetic, chains, choice, conditions, conversions, mixed_comparisons, operands
+from pinotpy.kernels.vector import arithmetic, chains, choice, conditions, conversions, mixed_comparisons, operands
 from pinotpy.query.chains import Constant, binary_steps, comparing_steps, unary_step
 from pinotpy.query.lane import ALWAYS, INTEGERS, NEVER, Kind, Lane, Unsupported, constant_word, kind_of, word_of
 from pinotpy.query.lane_registers import LaneRegisters

@@ -13,7 +13,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from pinotpy.kernels import abi, collect
+from pinotpy.kernels.order import collect
+from pinotpy.kernels.runtime import abi
 from pinotpy.query.batches import BATCH_DOCS
 from pinotpy.query.control import QueryControl
 from pinotpy.query.plan import ScanPlan

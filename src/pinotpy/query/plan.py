@@ -52,7 +52,9 @@ from numpy.typing import NDArray
 
 from pinotpy.data_types import StoredType
 from pinotpy.errors import InvalidQueryError
-from pinotpy.kernels import abi, binding, expand, fetch
+from pinotpy.kernels.runtime import abi
+from pinotpy.kernels.scan import binding
+from pinotpy.kernels.vector import expand, fetch
 from pinotpy.pql.ast import Expression
 from pinotpy.query.columns import ColumnMetas
 from pinotpy.query.context import Filter, QueryContext

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinotpy.data_types import StoredType
-from pinotpy.kernels import abi
+from pinotpy.kernels.runtime import abi
 from pinotpy.pql.ast import Call, Expression, Identifier
 from pinotpy.query.columns import ColumnMetas
 from pinotpy.query.context import ColumnRef, OrderBy, QueryContext

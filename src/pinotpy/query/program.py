@@ -8,7 +8,7 @@ from typing import Union
 import numpy as np
 from numpy.typing import NDArray
 
-from pinotpy.kernels import abi
+from pinotpy.kernels.runtime import abi
 
 Word = Union[int, NDArray[np.int64]]
 

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinotpy.errors import PinotError, QueryCancelledError, QueryExecutionError
-from pinotpy.kernels import abi, driver
-from pinotpy.kernels.clock import clock_address
+from pinotpy.kernels.runtime import abi
+from pinotpy.kernels.runtime.clock import clock_address
+from pinotpy.kernels.scan import driver
 from pinotpy.query.control import timeout_error
 from pinotpy.query.kernel_threads import KernelThreads
 from pinotpy.query.trace import Stage, milliseconds

@@ -10,8 +10,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pinotpy.kernels import abi, planning, sub_filter
-from pinotpy.kernels.legs import LEG_ALWAYS
+from pinotpy.kernels.filter import planning, sub_filter
+from pinotpy.kernels.filter.legs import LEG_ALWAYS
+from pinotpy.kernels.runtime import abi
 from pinotpy.query.columns import ColumnMetas
 from pinotpy.query.context import Filter, QueryContext, QueryKind
 from pinotpy.query.control import QueryControl

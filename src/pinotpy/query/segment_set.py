@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinotpy.data_types import StoredType
-from pinotpy.kernels import abi
+from pinotpy.kernels.runtime import abi
 from pinotpy.segment.data_source import Column, Segment
 from pinotpy.segment.metadata import PartitionMetadata
 

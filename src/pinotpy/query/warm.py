@@ -13,36 +13,14 @@ from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.data_types import DataType
 from pinotpy.decimals import encode_decimal
-from pinotpy.kernels import (
-    binding,
-    dealing,
-    distinct_rows,
-    doc_sets,
-    double_digits,
-    few_rows,
-    gather,
-    global_groups,
-    global_ids,
-    lasting_groups,
-    merge,
-    murmur,
-    numbering,
-    packing,
-    pairs,
-    postings,
-    rank_search,
-    ranks,
-    registers,
-    resolve,
-    short_lists,
-    text_blooms,
-    text_numbers,
-    text_parts,
-    text_search,
-    top_groups,
-    value_bits,
-    wide_registers,
-)
+from pinotpy.kernels.aggregate import distinct_rows, double_digits, pairs, rank_search, ranks, value_bits
+from pinotpy.kernels.codec import packing
+from pinotpy.kernels.filter import doc_sets, postings, resolve, short_lists
+from pinotpy.kernels.group import dealing, few_rows, global_groups, global_ids, lasting_groups, merge, numbering, top_groups
+from pinotpy.kernels.scan import binding
+from pinotpy.kernels.sketch import murmur, registers, wide_registers
+from pinotpy.kernels.text import text_blooms, text_numbers, text_parts, text_search
+from pinotpy.kernels.vector import gather
 from pinotpy.pql.parser import parse_pql, parse_sql
 from pinotpy.query.combine import merge_partials
 from pinotpy.query.compile import compile_query

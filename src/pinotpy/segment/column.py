@@ -10,9 +10,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pinotpy.data_types import StoredType
-from pinotpy.kernels import abi
-from pinotpy.kernels.packing import unpack
-from pinotpy.kernels.roaring import docs_of_bitmap
+from pinotpy.kernels.codec.packing import unpack
+from pinotpy.kernels.codec.roaring import docs_of_bitmap
+from pinotpy.kernels.runtime import abi
 from pinotpy.segment import layout
 from pinotpy.segment.buffers import ColumnBuffers
 from pinotpy.segment.chunk_codec import decompress_chunks

@@ -123,7 +123,7 @@ class Column(Protocol):
     has_nulls: bool
     max_values_per_doc: int  # 1 if single-valued
     partitioning: PartitionMetadata | None  # partitions of the values, if the table partitions by this column
-    meta: NDArray[np.int64]  # kernels.abi.META_WORDS words; addresses stay valid while the segment is held
+    meta: NDArray[np.int64]  # kernels.runtime.abi.META_WORDS words; addresses stay valid while the segment is held
 
     def ids(self) -> NDArray[Any]:
         """Dict ids, u8/u16/u32, shape (num_values,). Packed columns are decoded (a copy)."""

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pinotpy.kernels.ordered_bytes import bytes_lower_bound
+from pinotpy.kernels.text.ordered_bytes import bytes_lower_bound
 
 Stored = int | float | bytes
 

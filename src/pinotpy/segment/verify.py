@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from pinotpy.data_types import StoredType
 from pinotpy.errors import SegmentCorruptError
-from pinotpy.kernels.ordered_bytes import bytes_strictly_ascend
-from pinotpy.kernels.packing import bit_width, packed_max, packed_words
+from pinotpy.kernels.codec.packing import bit_width, packed_max, packed_words
+from pinotpy.kernels.text.ordered_bytes import bytes_strictly_ascend
 from pinotpy.segment import layout
 from pinotpy.segment.buffers import ColumnBuffers, Wrong
 from pinotpy.segment.checksum import crc32c

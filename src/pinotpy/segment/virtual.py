@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType, FieldType, StoredType, default_null_value
 from pinotpy.errors import UnknownColumnError
-from pinotpy.kernels import abi
+from pinotpy.kernels.runtime import abi
 from pinotpy.segment.column import STORED_WORD
 from pinotpy.segment.data_source import Column, Dictionary, JsonIndex, Segment, TextIndex
 from pinotpy.segment.dictionary import FixedDictionary, VarDictionary

@@ -10,7 +10,7 @@ from tests.support.read_back import read_back
 
 from pinotpy.ingest.readers.spec import FileFormat
 from pinotpy.ingest.warm import warm_reader_kernels
-from pinotpy.kernels import avro_records, csv_dialects
+from pinotpy.kernels.ingest import avro_records, csv_dialects
 
 
 def test_reading_compiles_nothing_that_warming_did_not() -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from pinotpy.kernels import abi, binding
+from pinotpy.kernels.runtime import abi
+from pinotpy.kernels.scan import binding
 
 
 def test_programs_are_their_sections_one_after_another() -> None:

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pinotpy.kernels import abi, dictionary_search, planning
+from pinotpy.kernels.filter import dictionary_search, planning
+from pinotpy.kernels.runtime import abi
 
 FUNCTIONS = np.array([1, 2, 3], np.int64)
 NO_BYTES = np.zeros(0, np.uint8)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pinotpy.kernels import distinct_rows
+from pinotpy.kernels.aggregate import distinct_rows
 
 
 @pytest.mark.parametrize(("num_words", "num_values", "num_groups"), [(1, 3, 1), (2, 50, 7), (3, 4, 1), (4, 1000, 40)])

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pinotpy.kernels import abi, doc_sets
-from pinotpy.kernels.csr import inverted_index
+from pinotpy.kernels.codec.csr import inverted_index
+from pinotpy.kernels.filter import doc_sets
+from pinotpy.kernels.runtime import abi
 from pinotpy.segment.index.range import write_range_index
 
 RNG = np.random.default_rng(5)

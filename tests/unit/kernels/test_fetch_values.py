@@ -8,7 +8,8 @@ import ctypes
 import numpy as np
 import pytest
 
-from pinotpy.kernels import abi, fetch
+from pinotpy.kernels.runtime import abi
+from pinotpy.kernels.vector import fetch
 
 _CALL = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 _I32, _I64 = np.iinfo(np.int32), np.iinfo(np.int64)

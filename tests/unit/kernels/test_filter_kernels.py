@@ -11,7 +11,8 @@ from fake_segment import FakeSegment, fake_column
 from numba import njit
 
 from pinotpy.data_types import DataType
-from pinotpy.kernels import abi, bit_flags, filters
+from pinotpy.kernels.filter import filters
+from pinotpy.kernels.runtime import abi, bit_flags
 from pinotpy.pql.ast import Dialect, Identifier
 from pinotpy.query.context import And, Bound, ColumnRef, Comparison, OutputColumn, Predicate, QueryContext, QueryKind
 from pinotpy.query.control import QueryControl

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from numba import njit
 
-from pinotpy.kernels import abi, chains, fetch, fused
+from pinotpy.kernels.runtime import abi
+from pinotpy.kernels.vector import chains, fetch, fused
 
 _CALL = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 _DOCS = 5_000

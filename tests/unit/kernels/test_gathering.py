@@ -9,7 +9,8 @@ import pytest
 from fake_segment import FakeSegment, fake_column
 
 from pinotpy.data_types import DataType
-from pinotpy.kernels import abi, driver
+from pinotpy.kernels.runtime import abi
+from pinotpy.kernels.scan import driver
 from pinotpy.pql.ast import Dialect, Identifier, Star
 from pinotpy.query.combine import merge_partials
 from pinotpy.query.context import Aggregation, AggregationRef, And, ColumnRef, Comparison, OutputColumn, Predicate, QueryContext, QueryKind

@@ -14,7 +14,7 @@ import pytest
 from pinotpy.kernels import cache
 
 # The callee lies in a folder, as kernels may.
-_CALLEE = "from pinotpy.kernels.abi import inner\n\n\n@inner\ndef number():\n    return {number}\n"
+_CALLEE = "from pinotpy.kernels.runtime.abi import inner\n\n\n@inner\ndef number():\n    return {number}\n"
 _CALLER = "from numba import njit\n\nfrom pinotpy.kernels.room.callee import number\n\n\n@njit(cache=True)\ndef ask():\n    return number()\n"
 _OTHER = "from numba import njit\n\n\n@njit(cache=True)\ndef other():\n    return 5\n"
 _ASK = "from pinotpy.kernels.caller import ask; from pinotpy.kernels.other import other; print(ask(), other(), sum(ask.stats.cache_hits.values()))"

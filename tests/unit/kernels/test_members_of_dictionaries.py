@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pinotpy.kernels import abi, resolve
+from pinotpy.kernels.filter import resolve
+from pinotpy.kernels.runtime import abi
 
 LONG = np.iinfo(np.int64)
 NUMBERS = (1, 2, 15, 16, 17, 100, 1_000)

@@ -13,8 +13,9 @@ from group_harness import Column, answer, make_context, run
 from numba import njit
 
 from pinotpy.data_types import DataType
-from pinotpy.kernels import abi, any_value
-from pinotpy.kernels.lanes import fill_lanes
+from pinotpy.kernels.filter import any_value
+from pinotpy.kernels.runtime import abi
+from pinotpy.kernels.vector.lanes import fill_lanes
 from pinotpy.pql.ast import Identifier
 from pinotpy.query.context import And, Bound, Comparison, Not, Or, Predicate
 

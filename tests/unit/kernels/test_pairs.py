@@ -13,7 +13,8 @@ import pytest
 from numpy.typing import NDArray
 
 from pinotpy.errors import MemoryLimitError
-from pinotpy.kernels import abi, pairs
+from pinotpy.kernels.aggregate import pairs
+from pinotpy.kernels.runtime import abi
 from pinotpy.query.control import QueryControl
 from pinotpy.query.operators.distributions import ThreadEntries, unite
 

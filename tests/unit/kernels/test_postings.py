@@ -7,7 +7,8 @@ import pytest
 from fake_segment import fake_column
 
 from pinotpy.data_types import DataType
-from pinotpy.kernels import abi, postings
+from pinotpy.kernels.filter import postings
+from pinotpy.kernels.runtime import abi
 
 SIZES = (1, 64, 3000, 5000)
 

@@ -14,10 +14,13 @@ import pytest
 from numba import njit
 from numpy.typing import NDArray
 
-from pinotpy.kernels import abi, chains, driver, expression_leg, fetch, filters, fused, range_scan
-from pinotpy.kernels.abi import block_function, selection, words
-from pinotpy.kernels.clock import clock_address
-from pinotpy.kernels.legs import LEG_ALWAYS, LEG_NEVER, LEG_RUN
+from pinotpy.kernels.filter import expression_leg, filters, range_scan
+from pinotpy.kernels.filter.legs import LEG_ALWAYS, LEG_NEVER, LEG_RUN
+from pinotpy.kernels.runtime import abi
+from pinotpy.kernels.runtime.abi import block_function, selection, words
+from pinotpy.kernels.runtime.clock import clock_address
+from pinotpy.kernels.scan import driver
+from pinotpy.kernels.vector import chains, fetch, fused
 from pinotpy.query.control import QueryControl
 
 _CLOCK = clock_address()

@@ -14,8 +14,8 @@ from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.errors import DataError
 from pinotpy.functions.spec import function_named
-from pinotpy.kernels import ranks
-from pinotpy.kernels.pairs import ROW_SHIFT
+from pinotpy.kernels.aggregate import ranks
+from pinotpy.kernels.aggregate.pairs import ROW_SHIFT
 from pinotpy.pql.parser import parse_sql
 from pinotpy.query.combine import merge_partials
 from pinotpy.query.compile import compile_query

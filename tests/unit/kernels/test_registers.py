@@ -15,7 +15,7 @@ from pinotpy.config.table import TableConfig
 from pinotpy.data_types import DataType
 from pinotpy.functions.sketches.hyperloglog import states_of_values
 from pinotpy.functions.sketches.murmur import murmur2_bytes
-from pinotpy.kernels import murmur
+from pinotpy.kernels.sketch import murmur
 from pinotpy.pql.parser import parse_sql
 from pinotpy.query.compile import compile_query
 from pinotpy.query.context import QueryOptions

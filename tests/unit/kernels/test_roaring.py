@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from pyroaring import BitMap
 
-from pinotpy.kernels import abi, doc_sets, roaring
+from pinotpy.kernels.codec import roaring
+from pinotpy.kernels.filter import doc_sets
+from pinotpy.kernels.runtime import abi
 
 NUM_DOCS = 200_000
 _RNG = np.random.default_rng(11)

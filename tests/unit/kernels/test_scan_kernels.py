@@ -12,7 +12,9 @@ import pytest
 from fake_segment import FakeColumn, FakeSegment, fake_column
 
 from pinotpy.data_types import DataType
-from pinotpy.kernels import abi, collect, compact, hash_set, masks, planning
+from pinotpy.kernels.filter import hash_set, masks, planning
+from pinotpy.kernels.order import collect
+from pinotpy.kernels.runtime import abi, compact
 from pinotpy.pql.ast import Dialect, Identifier
 from pinotpy.query.context import ColumnRef, Comparison, OrderBy, OutputColumn, Predicate, QueryContext, QueryKind
 from pinotpy.query.control import QueryControl

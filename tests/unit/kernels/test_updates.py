@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pinotpy.kernels import abi, double_sums, updates
-from pinotpy.kernels.exact_sums import MINUS_INFINITY, NOT_A_NUMBER, PLUS_INFINITY, UNIT_BIAS, WINDOW, WINDOW_MAIN, WINDOW_SPECIAL
-from pinotpy.kernels.few_groups import FEW
-from pinotpy.kernels.memory import V_ADDRESS, V_CAPACITY
-from pinotpy.kernels.result_context import G_SPILL, G_SPILL_MASK, G_TABLE, ResultContext
+from pinotpy.kernels.aggregate import double_sums, updates
+from pinotpy.kernels.aggregate.exact_sums import MINUS_INFINITY, NOT_A_NUMBER, PLUS_INFINITY, UNIT_BIAS, WINDOW, WINDOW_MAIN, WINDOW_SPECIAL
+from pinotpy.kernels.aggregate.few_groups import FEW
+from pinotpy.kernels.aggregate.result_context import G_SPILL, G_SPILL_MASK, G_TABLE, ResultContext
+from pinotpy.kernels.runtime import abi
+from pinotpy.kernels.runtime.memory import V_ADDRESS, V_CAPACITY
 
 GROUPS, VALUES, FLAGS = 0, 1, 2
 WIDTH, SLOT = 4, 2

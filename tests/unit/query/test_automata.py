@@ -14,7 +14,7 @@ from pinotpy.errors import QueryExecutionError
 from pinotpy.functions.patterns import like_pattern, regexp_pattern
 from pinotpy.functions.regex_syntax import parse_regex
 from pinotpy.functions.required_text import required_text
-from pinotpy.kernels import text_search
+from pinotpy.kernels.text import text_search
 from pinotpy.query.filter.automaton import POSITIONS_MAX, STATES_MAX, automaton_of
 from pinotpy.query.filter.text_needle import NO_SAMPLE, matching
 from pinotpy.query.filter.texts import text_flags

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from built_segments import ask, config_of, opened, schema_of
 
-from pinotpy.kernels import abi
+from pinotpy.kernels.runtime import abi
 from pinotpy.query.filter.indexed_docs import IndexedDocs
 
 DOCS = 300_000

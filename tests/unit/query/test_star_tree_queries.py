@@ -16,8 +16,8 @@ import pytest
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.errors import SegmentCorruptError
-from pinotpy.kernels import star_tree as kernels
-from pinotpy.kernels.star_tree import N_AGGREGATED, N_END, N_FIRST, N_LAST, N_LEVEL, N_START, N_VALUE, NODE_WORDS
+from pinotpy.kernels.aggregate import star_tree as kernels
+from pinotpy.kernels.aggregate.star_tree import N_AGGREGATED, N_END, N_FIRST, N_LAST, N_LEVEL, N_START, N_VALUE, NODE_WORDS
 from pinotpy.pql.parser import parse_pql, parse_sql
 from pinotpy.query.combine import merge_partials
 from pinotpy.query.compile import compile_query

@@ -13,8 +13,8 @@ from numba import njit, uint64
 
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
-from pinotpy.kernels import abi
-from pinotpy.kernels import text_blooms as kernels
+from pinotpy.kernels.runtime import abi
+from pinotpy.kernels.text import text_blooms as kernels
 from pinotpy.pql.parser import parse_sql
 from pinotpy.query.compile import compile_query
 from pinotpy.query.context import QueryOptions

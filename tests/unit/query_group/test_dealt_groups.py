@@ -18,8 +18,9 @@ from group_harness import Cells, Column, answer, build, check, cut, expected, ma
 
 from pinotpy.data_types import DataType as D
 from pinotpy.errors import MemoryLimitError, QueryCancelledError, QueryTimeoutError
-from pinotpy.kernels import abi, dealing
-from pinotpy.kernels.result_context import G_DEAL_MAX, G_DEAL_SHIFT, G_DEAL_WORDS, G_KEY_BLOCK, ResultContext
+from pinotpy.kernels.aggregate.result_context import G_DEAL_MAX, G_DEAL_SHIFT, G_DEAL_WORDS, G_KEY_BLOCK, ResultContext
+from pinotpy.kernels.group import dealing
+from pinotpy.kernels.runtime import abi
 from pinotpy.pql.ast import Identifier
 from pinotpy.query import scan
 from pinotpy.query.context import AggregationRef, OrderBy

@@ -16,10 +16,11 @@ from group_harness import Cells, Column, answer, build, check, expected, make_co
 
 from pinotpy.data_types import DataType as D
 from pinotpy.functions.exact_sums import WINDOW, WINDOW_MAIN, exact_array
-from pinotpy.kernels import abi, merge
-from pinotpy.kernels import few_rows as kernel
-from pinotpy.kernels.memory import V_ADDRESS, V_USED
-from pinotpy.kernels.result_context import G_ARENA, G_UNITS, ResultContext
+from pinotpy.kernels.aggregate.result_context import G_ARENA, G_UNITS, ResultContext
+from pinotpy.kernels.group import few_rows as kernel
+from pinotpy.kernels.group import merge
+from pinotpy.kernels.runtime import abi
+from pinotpy.kernels.runtime.memory import V_ADDRESS, V_USED
 from pinotpy.query import scan
 from pinotpy.query.few_rows import FEW_ROWS_MAX
 from pinotpy.query.operators import few_groups

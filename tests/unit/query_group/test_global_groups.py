@@ -18,7 +18,7 @@ from group_harness import Cells, Column, answer, build, check, cut, expected, ma
 
 from pinotpy.data_types import DataType as D
 from pinotpy.errors import MemoryLimitError
-from pinotpy.kernels import abi
+from pinotpy.kernels.runtime import abi
 from pinotpy.pql.ast import Call, Dialect, Identifier, Literal
 from pinotpy.query import scan
 from pinotpy.query.combine import merge_partials
@@ -139,7 +139,7 @@ def test_memory_refused_at_the_end_names_the_setting(
     segments: list[Any], executor: ThreadPoolExecutor, tables: list[Any], monkeypatch: pytest.MonkeyPatch, keys: list[str]
 ) -> None:
     monkeypatch.setattr("pinotpy.query.operators.group_by.global_table", lambda *_: None)
-    monkeypatch.setattr("pinotpy.kernels.lasting_groups.leave_all_spilled", lambda words: abi.E_MEMORY)
+    monkeypatch.setattr("pinotpy.kernels.group.lasting_groups.leave_all_spilled", lambda words: abi.E_MEMORY)
     dictionaries = GlobalDictionaries(in_background=False)
     with pytest.raises(MemoryLimitError, match=re.escape(MEMORY_SETTING)):
         for _ in range(2):

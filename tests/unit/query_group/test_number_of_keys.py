@@ -12,7 +12,7 @@ from in_process import InProcessCluster
 
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
-from pinotpy.kernels import abi
+from pinotpy.kernels.runtime import abi
 from pinotpy.query.compile_checks import GROUP_KEYS_MAX
 
 NUMBERS = [i % 3 for i in range(100)]

@@ -11,7 +11,7 @@ import pytest
 from group_harness import Cells, Column, answer, build, check, expected, make_context, run
 
 from pinotpy.data_types import DataType as D
-from pinotpy.kernels import value_bits as kernels
+from pinotpy.kernels.aggregate import value_bits as kernels
 from pinotpy.query import scan
 from pinotpy.query.kernel_threads import KernelThreads
 from pinotpy.query.operators import aggregate, value_bits

@@ -20,7 +20,7 @@ from pinotpy.data_types import DataType as D
 from pinotpy.errors import MemoryLimitError
 from pinotpy.functions.percentiles import PercentileFunction
 from pinotpy.functions.spec import aggregation_function
-from pinotpy.kernels import rank_search
+from pinotpy.kernels.aggregate import rank_search
 from pinotpy.pql.ast import Call, Identifier, Literal
 from pinotpy.query import scan
 from pinotpy.query.context import Aggregation

@@ -16,7 +16,8 @@ from fake_segment import FakeSegment, fake_column
 
 from pinotpy.config.schema import Schema
 from pinotpy.data_types import DataType
-from pinotpy.kernels import abi, planning
+from pinotpy.kernels.filter import planning
+from pinotpy.kernels.runtime import abi
 from pinotpy.pql.parser import parse_sql
 from pinotpy.query import scan
 from pinotpy.query.compile import compile_query

@@ -13,7 +13,7 @@ from fake_segment import FakeSegment, fake_column
 
 from pinotpy.data_types import DataType
 from pinotpy.errors import MemoryLimitError, QueryCancelledError, QueryTimeoutError
-from pinotpy.kernels import abi
+from pinotpy.kernels.runtime import abi
 from pinotpy.pql.ast import Call, Dialect, Identifier, Literal
 from pinotpy.query import runner, scan
 from pinotpy.query.context import Bound, ColumnRef, Comparison, ExpressionPredicate, Or, OrderBy, OutputColumn, Predicate, QueryContext, QueryKind

@@ -1,4 +1,4 @@
-"""Proves lists of indexes that are so short that no other price matters (kernels/short_lists.py): filters that they answer select
+"""Proves lists of indexes that are so short that no other price matters (kernels/filter/short_lists.py): filters that they answer select
 what numpy selects, over inverted indexes of both forms, range indexes of raw and dictionary columns, a sorted column and nulls;
 EXPLAIN names the index whose list is read; a list that saves nothing is left to the longer way; few docs are scanned at once."""
 
@@ -15,7 +15,8 @@ from index_ways import inverted_form
 
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
-from pinotpy.kernels import abi, short_lists
+from pinotpy.kernels.filter import short_lists
+from pinotpy.kernels.runtime import abi
 from pinotpy.pql.parser import parse_sql
 from pinotpy.query import scan
 from pinotpy.query.compile import compile_query

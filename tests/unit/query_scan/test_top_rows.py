@@ -14,7 +14,8 @@ import pytest
 from fake_segment import FakeSegment, fake_column
 
 from pinotpy.data_types import DataType, FieldType, default_null_value
-from pinotpy.kernels import abi, sort_words, top_rows
+from pinotpy.kernels.order import sort_words, top_rows
+from pinotpy.kernels.runtime import abi
 from pinotpy.pql.ast import Dialect, Identifier
 from pinotpy.query import scan
 from pinotpy.query.context import Bound, ColumnRef, Comparison, OrderBy, OutputColumn, Predicate, QueryContext, QueryKind

@@ -14,8 +14,8 @@ import pytest
 from built_segments import build, config_of, opened, schema_of
 
 from pinotpy.errors import InvalidConfigError, SegmentCorruptError
-from pinotpy.kernels import abi
-from pinotpy.kernels.bloom import exclude, set_bits
+from pinotpy.kernels.codec.bloom import exclude, set_bits
+from pinotpy.kernels.runtime import abi
 from pinotpy.segment import layout
 from pinotpy.segment.immutable import open_segment
 from pinotpy.segment.index.bloom import BLOCK_BYTES, check_bloom_size, num_blocks, stored_hashes, value_hashes

@@ -9,9 +9,9 @@ import random
 import numpy as np
 import pytest
 
-from pinotpy.kernels.csr import inverted_index
-from pinotpy.kernels.ordered_bytes import bytes_lower_bound, bytes_strictly_ascend
-from pinotpy.kernels.packing import bit_width, pack, packed_max, packed_words, unpack
+from pinotpy.kernels.codec.csr import inverted_index
+from pinotpy.kernels.codec.packing import bit_width, pack, packed_max, packed_words, unpack
+from pinotpy.kernels.text.ordered_bytes import bytes_lower_bound, bytes_strictly_ascend
 
 
 def read_by_the_page(words: list[int], width: int, index: int) -> int:

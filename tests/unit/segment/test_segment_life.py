@@ -19,7 +19,7 @@ from pyroaring import BitMap
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.errors import AlreadyExistsError, DataError, InvalidConfigError, UnknownColumnError, UserError
-from pinotpy.kernels import abi
+from pinotpy.kernels.runtime import abi
 from pinotpy.segment.builder import build_segment
 from pinotpy.segment.column import ImmutableColumn
 from pinotpy.segment.decoded_cache import DecodedCache

@@ -18,7 +18,7 @@ from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidConfigError
 from pinotpy.functions.exact_sums import exact_array, round_exact
 from pinotpy.functions.sketches.hyperloglog import states_of_values
-from pinotpy.kernels.star_tree import N_AGGREGATED, N_END, N_FIRST, N_LAST, N_START, N_VALUE
+from pinotpy.kernels.aggregate.star_tree import N_AGGREGATED, N_END, N_FIRST, N_LAST, N_START, N_VALUE
 from pinotpy.segment.builder import build_segment_into
 from pinotpy.segment.immutable import ImmutableSegment, open_segment
 from pinotpy.segment.memory_directory import MemoryDirectory

@@ -16,7 +16,7 @@ from in_process import InProcessCluster
 from pinotpy.clock import ManualClock
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
-from pinotpy.kernels import abi
+from pinotpy.kernels.runtime import abi
 from pinotpy.query.control import QueryControl
 from pinotpy.query.partial import PartialResult
 from pinotpy.rpc.dispatch import Dispatcher

@@ -40,7 +40,7 @@ class Histogram(AggregateFunction):
         """`edges`: float64[buckets + 1], ascending; None until a call says them. `even`: they are finite and evenly apart, and so is how many
         buckets a unit has."""
         self.edges = np.array([-np.inf, np.inf]) if edges is None else edges
-        # What the kernel reads (kernels/histogram.py), of whole numbers and of doubles; it lives as long as this function.
+        # What the kernel reads (kernels/aggregate/histogram.py), of whole numbers and of doubles; it lives as long as this function.
         self._heads = [np.concatenate([[self.num_buckets, floating + 2 * even], self.edges.view(np.int64)]) for floating in (0, 1)]
 
     def with_parameters(self, parameters: Sequence[Parameter]) -> Histogram:
@@ -82,7 +82,7 @@ class Histogram(AggregateFunction):
         assert argument.data_type is not None
         if argument.data_type is DataType.BIG_DECIMAL or self.num_buckets > _SLOTS_MAX:
             return self._distribution_plan()
-        from pinotpy.kernels.histogram import count_buckets
+        from pinotpy.kernels.aggregate.histogram import count_buckets
 
         floating = argument.data_type.stored.is_floating
         address = count_buckets.address

@@ -1,4 +1,4 @@
-"""Words that `kernels/avro_records.py` left in slots → Arrow arrays of the values."""
+"""Words that `kernels/ingest/avro_records.py` left in slots → Arrow arrays of the values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pinotpy.ingest.readers.avro_decimals import big_decimal_text
 from pinotpy.ingest.readers.avro_lazy import json_of_value
 from pinotpy.ingest.readers.avro_schema import AvroType, Node
 from pinotpy.ingest.unions import union_of
-from pinotpy.kernels.avro_records import gather_bytes, gather_numbers
+from pinotpy.kernels.ingest.avro_records import gather_bytes, gather_numbers
 
 Words = NDArray[np.int64]
 _TIMES: Final = {"ms": pa.time32("ms"), "us": pa.time64("us")}

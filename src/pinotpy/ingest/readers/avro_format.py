@@ -24,7 +24,7 @@ from pinotpy.ingest.readers.avro_schema import AvroType, Program
 from pinotpy.ingest.readers.columns import nested_array
 from pinotpy.ingest.readers.spec import BATCH_ROWS, FileFields, InputBatch, InputFile, Progress, ReaderColumn, Reject, buffered_reader, numbered
 from pinotpy.ingest.unions import without_union
-from pinotpy.kernels import avro_records as kernel
+from pinotpy.kernels.ingest import avro_records as kernel
 
 KEYS, VALUES = "__KEYS", "__VALUES"
 # Bytes of blocks that are decoded at once.

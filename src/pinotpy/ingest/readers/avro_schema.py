@@ -1,4 +1,4 @@
-"""Avro schemas: from JSON to types, from types to the nodes that `kernels/avro_records.py` decodes by.
+"""Avro schemas: from JSON to types, from types to the nodes that `kernels/ingest/avro_records.py` decodes by.
 
 Named types may refer to themselves. What is not wanted is stepped over by nodes that all references to a type share. What is wanted
 gets nodes of its own; of a field in which a type contains itself the bytes are noted and read later (LAZY).
@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from pinotpy.kernels import avro_records as kernel
+from pinotpy.kernels.ingest import avro_records as kernel
 
 NODES_MAX: Final = 20_000
 _DEPTH_MAX: Final = 64

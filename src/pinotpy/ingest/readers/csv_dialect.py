@@ -10,7 +10,7 @@ from typing import Any, BinaryIO, Final
 import numpy as np
 
 from pinotpy.ingest.readers.csv_config import CsvReaderConfig
-from pinotpy.kernels import csv_dialects as kernel
+from pinotpy.kernels.ingest import csv_dialects as kernel
 
 _CHUNK_BYTES: Final = 1 << 20
 RECORD_BYTES_MAX: Final = 64 << 20

@@ -7,8 +7,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pinotpy.kernels import abi, filters
-from pinotpy.kernels.legs import LEG_ALWAYS, LEG_NEVER
+from pinotpy.kernels.filter import filters
+from pinotpy.kernels.filter.legs import LEG_ALWAYS, LEG_NEVER
+from pinotpy.kernels.runtime import abi
 from pinotpy.pql.ast import Dialect
 from pinotpy.query.columns import ColumnMetas
 from pinotpy.query.explain.groups import DICTIONARY, INVERTED, JSON, RANGE, SORTED, TEXT, Finding

@@ -9,8 +9,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pinotpy.kernels import abi
-from pinotpy.kernels.legs import LEG_RUN
+from pinotpy.kernels.filter.legs import LEG_RUN
+from pinotpy.kernels.runtime import abi
 from pinotpy.query.columns import ColumnMetas
 from pinotpy.query.filter.computed import ComputedLeg
 from pinotpy.query.filter.index_access import Choices

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from pinotpy.data_types import StoredType
-from pinotpy.kernels import abi
+from pinotpy.kernels.runtime import abi
 from pinotpy.pql.ast import Expression, Identifier
 from pinotpy.pql.printer import print_expression
 from pinotpy.query.context import AggregationRef, QueryContext, QueryKind

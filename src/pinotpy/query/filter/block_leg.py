@@ -1,4 +1,4 @@
-"""Conditions over expressions that kernels compute: a leg with a program of its own (kernels/expression_leg.py)."""
+"""Conditions over expressions that kernels compute: a leg with a program of its own (kernels/filter/expression_leg.py)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pinotpy.kernels import abi, expression_leg, fetch
-from pinotpy.kernels.legs import LEG_RUN
+from pinotpy.kernels.filter import expression_leg
+from pinotpy.kernels.filter.legs import LEG_RUN
+from pinotpy.kernels.runtime import abi
+from pinotpy.kernels.vector import fetch
 from pinotpy.query.block_conditions import filter_lane
 from pinotpy.query.block_expression import BlockCompiler
 from pinotpy.query.columns import ColumnMetas

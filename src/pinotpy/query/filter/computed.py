@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinotpy.errors import MemoryLimitError, QueryExecutionError
-from pinotpy.kernels import abi, filters
-from pinotpy.kernels.legs import LEG_RUN
+from pinotpy.kernels.filter import filters
+from pinotpy.kernels.filter.legs import LEG_RUN
+from pinotpy.kernels.runtime import abi
 from pinotpy.pql.ast import Expression
 from pinotpy.query.batches import batches
 from pinotpy.query.columns import ColumnMetas

@@ -1,6 +1,6 @@
 """The units and the filter program of conditions that all must hold: planned by kernels for all segments at once.
 
-Most queries ask nothing else. Where indexes have lists so short that no other price matters (kernels/short_lists.py), those become
+Most queries ask nothing else. Where indexes have lists so short that no other price matters (kernels/filter/short_lists.py), those become
 the units; where a scan is over before indexes are weighed, it is a scan. Indexes that are worth weighing, OR, and what Python
 computes take the longer way (scan.py), which decides the same step by step and tells EXPLAIN.
 """
@@ -13,9 +13,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pinotpy.kernels import abi, planning
-from pinotpy.kernels import short_lists as kernels
-from pinotpy.kernels.legs import LEG_RUN
+from pinotpy.kernels.filter import planning
+from pinotpy.kernels.filter import short_lists as kernels
+from pinotpy.kernels.filter.legs import LEG_RUN
+from pinotpy.kernels.runtime import abi
 from pinotpy.query.columns import ColumnMetas
 from pinotpy.query.control import QueryControl
 from pinotpy.query.filter import index_access

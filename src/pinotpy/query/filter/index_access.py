@@ -19,8 +19,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pinotpy.kernels import abi, filters
-from pinotpy.kernels.legs import LEG_ALWAYS, LEG_NEVER, LEG_RUN
+from pinotpy.kernels.filter import filters
+from pinotpy.kernels.filter.legs import LEG_ALWAYS, LEG_NEVER, LEG_RUN
+from pinotpy.kernels.runtime import abi
 from pinotpy.query.columns import ColumnMetas
 from pinotpy.query.control import QueryControl
 from pinotpy.query.filter.computed import ComputedLeg
@@ -63,7 +64,7 @@ _FEW: Final = 1 / 16
 
 
 def short_list_prices() -> Prices:
-    """Prices for kernels/short_lists.py, in the order of its P_*: of a doc that is only walked, of docs of lists, of tests."""
+    """Prices for kernels/filter/short_lists.py, in the order of its P_*: of a doc that is only walked, of docs of lists, of tests."""
     of_lists = [_NS_LIST_DOC, _NS_ROARING_LISTED, _NS_ORDERED_DOC, _NS_GATHER + _NS_TABLE]
     return np.array([_NS_SCAN_DOC, *of_lists, *_NS_IDS.values(), _NS_RAW[8], _NS_OVERHEAD])
 

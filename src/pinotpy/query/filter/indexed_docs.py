@@ -12,8 +12,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pinotpy.kernels import abi, doc_sets, postings
-from pinotpy.kernels.legs import LEG_RUN
+from pinotpy.kernels.filter import doc_sets, postings
+from pinotpy.kernels.filter.legs import LEG_RUN
+from pinotpy.kernels.runtime import abi
 from pinotpy.query.columns import ColumnMetas
 from pinotpy.query.control import QueryControl
 from pinotpy.query.filter.resolved_leg import ResolvedLeg

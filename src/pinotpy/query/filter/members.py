@@ -7,8 +7,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pinotpy.kernels import abi, filters, resolve
-from pinotpy.kernels.hash_set import hash_set
+from pinotpy.kernels.filter import filters, resolve
+from pinotpy.kernels.filter.hash_set import hash_set
+from pinotpy.kernels.runtime import abi
 from pinotpy.query.columns import ColumnMetas
 from pinotpy.query.control import QueryControl
 from pinotpy.query.filter.resolved_leg import COST_BITS, COST_SET, COST_TABLE, Flags, ResolvedLeg, Words

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType
-from pinotpy.kernels.abi import M_BLOOM
-from pinotpy.kernels.bloom import exclude
+from pinotpy.kernels.codec.bloom import exclude
+from pinotpy.kernels.runtime.abi import M_BLOOM
 from pinotpy.query.columns import ColumnMetas
 from pinotpy.query.predicate import FixedMembers, FixedRange, Test, VarMembers, VarRange
 from pinotpy.query.segment_set import Partitionings

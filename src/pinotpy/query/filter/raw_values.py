@@ -9,9 +9,11 @@ from numpy.typing import NDArray
 
 from pinotpy.data_types import StoredType
 from pinotpy.errors import QueryExecutionError
-from pinotpy.kernels import abi, filters, strings, text_search
-from pinotpy.kernels.hash_set import float_words, hash_set
-from pinotpy.kernels.legs import LEG_ALWAYS, LEG_NEVER
+from pinotpy.kernels.filter import filters, strings
+from pinotpy.kernels.filter.hash_set import float_words, hash_set
+from pinotpy.kernels.filter.legs import LEG_ALWAYS, LEG_NEVER
+from pinotpy.kernels.runtime import abi
+from pinotpy.kernels.text import text_search
 from pinotpy.query.columns import ColumnMetas
 from pinotpy.query.control import QueryControl
 from pinotpy.query.filter.resolved_leg import COST_PATTERN, COST_RAW, COST_SET, COST_STRINGS, Flags, ResolvedLeg, Words

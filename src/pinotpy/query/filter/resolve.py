@@ -12,8 +12,9 @@ import numpy as np
 
 from pinotpy.data_types import StoredType
 from pinotpy.errors import QueryExecutionError
-from pinotpy.kernels import abi, filters, planning
-from pinotpy.kernels.legs import LEG_ALWAYS, LEG_NEVER, LEG_RUN
+from pinotpy.kernels.filter import filters, planning
+from pinotpy.kernels.filter.legs import LEG_ALWAYS, LEG_NEVER, LEG_RUN
+from pinotpy.kernels.runtime import abi
 from pinotpy.query.columns import ColumnMetas
 from pinotpy.query.control import QueryControl
 from pinotpy.query.filter.json_query import parse_json_query
@@ -25,10 +26,10 @@ from pinotpy.query.predicate import FixedRange, JsonSearch, Leg, Nothing, NullTe
 from pinotpy.query.segment_set import ColumnRows
 
 # From so many segments on the smallest and largest text of each is looked at before its dictionary, in which a text is found within
-# about 1 us (kernels/dictionary_search.py): with cold caches the look itself takes 70 us. Raw texts have filters to be made first.
+# about 1 us (kernels/filter/dictionary_search.py): with cold caches the look itself takes 70 us. Raw texts have filters to be made first.
 _BY_RANGES_MIN: Final = 256
 _RAW_BY_RANGES_MIN: Final = 32
-# Tests of a range, as kernels/planning.py wants them.
+# Tests of a range, as kernels/filter/planning.py wants them.
 _RANGE_TESTS: Final = np.array([filters.ids_range.address, filters.docs_range.address, filters.raw_range.address], np.int64)
 _NO_BYTES: Final = np.zeros(0, np.uint8)
 

@@ -7,8 +7,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pinotpy.kernels import abi, planning
-from pinotpy.kernels.legs import LEG_ALWAYS, LEG_NEVER
+from pinotpy.kernels.filter import planning
+from pinotpy.kernels.filter.legs import LEG_ALWAYS, LEG_NEVER
+from pinotpy.kernels.runtime import abi
 from pinotpy.query.columns import ColumnMetas
 from pinotpy.query.control import QueryControl
 from pinotpy.query.filter.json_match import matching_docs as json_matches
@@ -28,7 +29,7 @@ _NO_MEMBERS: Final = np.zeros(0, np.uint32)
 
 class ResolvedLeg:
     """A leg in every segment; arrays of shape (num_segments,) unless said otherwise, all of them views of `table`, the
-    leg table that kernels fill and read (kernels/planning.py).
+    leg table that kernels fill and read (kernels/filter/planning.py).
 
     mode: LEG_*; function, flags and tests (num_segments, 4) make the instruction where mode is LEG_RUN.
     prune: segments that are left out before anything is read; rule: by what (pruning.BY_*).

@@ -1,4 +1,4 @@
-"""Bloom filters of the raw texts of a segment, one for each block of docs (kernels/text_blooms.py): who looks for one text reads the
+"""Bloom filters of the raw texts of a segment, one for each block of docs (kernels/text/text_blooms.py): who looks for one text reads the
 blocks alone that may have it.
 
 They are made of segments that are asked for an equality a second time, and kept beside decoded columns under their budget
@@ -12,8 +12,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pinotpy.kernels import abi
-from pinotpy.kernels import text_blooms as kernels
+from pinotpy.kernels.runtime import abi
+from pinotpy.kernels.text import text_blooms as kernels
 from pinotpy.query.control import QueryControl
 from pinotpy.query.segment_set import SegmentSet
 from pinotpy.segment.column import ImmutableColumn

@@ -1,4 +1,4 @@
-"""What kernels look for in raw texts (kernels/text_search.py): of the bytes that a text must have those that are rare in the column."""
+"""What kernels look for in raw texts (kernels/text/text_search.py): of the bytes that a text must have those that are rare in the column."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinotpy.functions.patterns import Pieces, TextPattern
-from pinotpy.kernels import abi
-from pinotpy.kernels import text_search as kernels
-from pinotpy.kernels.text_blooms import hash_text
+from pinotpy.kernels.runtime import abi
+from pinotpy.kernels.text import text_search as kernels
+from pinotpy.kernels.text.text_blooms import hash_text
 from pinotpy.query.filter.automaton import Automaton, automaton_of
 
 # Rare bytes are sought in so many bytes of a piece, and no more of it are looked for.

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType, StoredType
 from pinotpy.functions.patterns import TextPattern
-from pinotpy.kernels.text_search import flag_texts
+from pinotpy.kernels.text.text_search import flag_texts
 from pinotpy.pql.literals import java_double_text
 from pinotpy.query.control import QueryControl
 from pinotpy.query.filter.text_needle import likeness, needle_of, sample_of

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinotpy.errors import InvalidQueryError
-from pinotpy.kernels import abi
-from pinotpy.kernels.legs import LEG_NEVER, LEG_RUN
-from pinotpy.kernels.masks import SCRATCH_MASK
+from pinotpy.kernels.filter.legs import LEG_NEVER, LEG_RUN
+from pinotpy.kernels.filter.masks import SCRATCH_MASK
+from pinotpy.kernels.runtime import abi
 from pinotpy.query.columns import ColumnMetas
 from pinotpy.query.context import QueryContext
 from pinotpy.query.control import QueryControl

@@ -10,8 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from pinotpy.functions.plans import DistributionPlan, RegisterPlan
-from pinotpy.kernels import abi, groups
-from pinotpy.kernels.result_context import ResultContext
+from pinotpy.kernels.aggregate.result_context import ResultContext
+from pinotpy.kernels.group import groups
+from pinotpy.kernels.runtime import abi
 from pinotpy.pql.ast import Identifier
 from pinotpy.query.narrow import narrow
 from pinotpy.query.operators import value_bits, value_runs

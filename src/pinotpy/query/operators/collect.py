@@ -10,9 +10,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pinotpy.functions.plans import RegisterPlan, RowPlan, SlotPlan, Spilled
-from pinotpy.kernels import merge
-from pinotpy.kernels.exact_sums import UNIT_DOCS_MAX
-from pinotpy.kernels.result_context import G_SPILL_ARENA, ResultContext
+from pinotpy.kernels.aggregate.exact_sums import UNIT_DOCS_MAX
+from pinotpy.kernels.aggregate.result_context import G_SPILL_ARENA, ResultContext
+from pinotpy.kernels.group import merge
 from pinotpy.query.operators.distributions import collect_distribution
 from pinotpy.query.operators.grouped_rows import collect_rows
 from pinotpy.query.operators.layout import Layout, state_columns, word_kinds

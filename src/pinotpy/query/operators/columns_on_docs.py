@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from pinotpy.data_types import StoredType
 from pinotpy.errors import MemoryLimitError, QueryExecutionError
-from pinotpy.kernels import abi
+from pinotpy.kernels.runtime import abi
 from pinotpy.pql.ast import Call, Expression, Identifier
 from pinotpy.query.batches import batches
 from pinotpy.query.expression import value_rows

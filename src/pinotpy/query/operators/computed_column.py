@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType, FieldType, StoredType, default_null_value
-from pinotpy.kernels import abi
+from pinotpy.kernels.runtime import abi
 from pinotpy.query.reduced import ResultType
 from pinotpy.segment.data_source import Dictionary, Stored
 

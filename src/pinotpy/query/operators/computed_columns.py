@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from pinotpy.data_types import DataType, StoredType
 from pinotpy.errors import MemoryLimitError, QueryExecutionError
 from pinotpy.functions.spec import aggregation_function
-from pinotpy.kernels import abi
+from pinotpy.kernels.runtime import abi
 from pinotpy.pql.ast import Call, Expression, Identifier, Literal
 from pinotpy.query.batches import batches
 from pinotpy.query.columns import ColumnMetas

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from pinotpy.functions.plans import RowBlock
 from pinotpy.functions.states import count_states
-from pinotpy.kernels import distinct_rows
+from pinotpy.kernels.aggregate import distinct_rows
 from pinotpy.query.jobs import run_jobs
 from pinotpy.query.plan import ScanPlan
 

@@ -1,5 +1,5 @@
 """Groups of a long scan over keys of one word (lasting_groups.py), made part by part of rows that the scan deals out
-(kernels/dealing.py): tables of parts stay in the cache, nothing is put together by key, and where the answer shows the first
+(kernels/group/dealing.py): tables of parts stay in the cache, nothing is put together by key, and where the answer shows the first
 groups of a ranking, no others leave their part.
 
 Rows wait in memory: where more of them would than POOL_SHARE_MAX of the query's budget, each thread brings those that it has
@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from pinotpy.errors import QueryCancelledError
 from pinotpy.functions.plans import SlotPlan
-from pinotpy.kernels import abi, dealing
-from pinotpy.kernels.result_context import (
+from pinotpy.kernels.aggregate.result_context import (
     G_ARENA,
     G_CHUNKS,
     G_DEAL_SHIFT,
@@ -30,6 +29,8 @@ from pinotpy.kernels.result_context import (
     G_UNITS,
     ResultContext,
 )
+from pinotpy.kernels.group import dealing
+from pinotpy.kernels.runtime import abi
 from pinotpy.pql.ast import Call
 from pinotpy.query.kernel_threads import Step
 from pinotpy.query.operators.emit import RowFields, record_updates

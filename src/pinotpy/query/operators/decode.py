@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType, StoredType
 from pinotpy.errors import QueryExecutionError
-from pinotpy.kernels import merge
+from pinotpy.kernels.group import merge
 
 Words = NDArray[np.int64]
 _STORED_ARROW = {

@@ -20,8 +20,9 @@ from pinotpy.errors import QueryExecutionError
 from pinotpy.functions.grouping import number_keys
 from pinotpy.functions.plans import DistributionPlan
 from pinotpy.functions.sketches.quantile_digest import longs_of
-from pinotpy.kernels import abi, pairs, ranks
-from pinotpy.kernels.result_context import D_ARENA
+from pinotpy.kernels.aggregate import pairs, ranks
+from pinotpy.kernels.aggregate.result_context import D_ARENA
+from pinotpy.kernels.runtime import abi
 from pinotpy.pql.ast import Identifier, Literal
 from pinotpy.query.operators.layout import AggregationLayout
 from pinotpy.query.operators.sources import Sources

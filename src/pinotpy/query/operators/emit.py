@@ -10,7 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinotpy.functions.plans import DistributionPlan, RegisterPlan, RowPlan, SlotPlan, Values
-from pinotpy.kernels import abi, distributions, fetch, hashing, updates, walk
+from pinotpy.kernels.aggregate import distributions, updates, walk
+from pinotpy.kernels.group import hashing
+from pinotpy.kernels.runtime import abi
+from pinotpy.kernels.vector import fetch
 from pinotpy.pql.ast import Call, Expression, Identifier, Literal, Star
 from pinotpy.query.context import Filter
 from pinotpy.query.operators import registers, value_bits, value_runs
@@ -99,7 +102,7 @@ class _Emitter:
         self.shape.emit(distributions.add_values.address, self.groups, self._values(entry, kind), entry.distribution, skip, doubles)
 
     def walk(self, index: int, entry: AggregationLayout) -> None:
-        """An aggregation that sees every value of a multi-value column: a program of its own (kernels/walk.py)."""
+        """An aggregation that sees every value of a multi-value column: a program of its own (kernels/aggregate/walk.py)."""
         assert isinstance(entry.source, Identifier), "only columns are multi-valued"
         shape, column = self.shape, entry.source.name
         skip = self._skip(entry)

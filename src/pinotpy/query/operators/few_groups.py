@@ -1,4 +1,4 @@
-"""Few groups of a dense GROUP BY put together by global ids that the set of segments keeps (kernels/few_rows.py), without Arrow.
+"""Few groups of a dense GROUP BY put together by global ids that the set of segments keeps (kernels/group/few_rows.py), without Arrow.
 
 Units of small tables leave few rows. Where the dictionaries of all keys are small altogether, their values are numbered once a set
 (and once a segment: a later set takes the numberings over), so that a query looks nothing up by value: rows of equal composites of
@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 
 from pinotpy.data_types import StoredType
 from pinotpy.functions.plans import SlotPlan, Spilled, StateForm
-from pinotpy.kernels import abi, few_rows
-from pinotpy.kernels.exact_sums import UNIT_DOCS_MAX, WINDOW, WINDOW_MAIN
-from pinotpy.kernels.memory import V_USED
-from pinotpy.kernels.result_context import G_ARENA, G_SPILL_ARENA, ResultContext
+from pinotpy.kernels.aggregate.exact_sums import UNIT_DOCS_MAX, WINDOW, WINDOW_MAIN
+from pinotpy.kernels.aggregate.result_context import G_ARENA, G_SPILL_ARENA, ResultContext
+from pinotpy.kernels.group import few_rows
+from pinotpy.kernels.runtime import abi
+from pinotpy.kernels.runtime.memory import V_USED
 from pinotpy.pql.ast import Identifier
 from pinotpy.query.few_rows import FEW_ROWS_MAX, FewColumn, FewRows, Kind, kind_of
 from pinotpy.query.operators.keys import Key

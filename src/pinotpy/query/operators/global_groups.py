@@ -1,4 +1,4 @@
-"""Groups of a dense GROUP BY put together by global ids (kernels/global_groups.py): one table a thread, added up at the end.
+"""Groups of a dense GROUP BY put together by global ids (kernels/group/global_groups.py): one table a thread, added up at the end.
 
 Taken where every key column has global ids in all segments (query/global_ids.py) and the composites of global ids make a
 table that is not much larger than the docs; else units are merged by value.
@@ -16,9 +16,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pinotpy.functions.plans import SlotPlan
-from pinotpy.kernels import abi, global_groups
-from pinotpy.kernels.exact_sums import UNIT_DOCS_MAX
-from pinotpy.kernels.result_context import G_ARENA, G_SPILL_ARENA, ResultContext
+from pinotpy.kernels.aggregate.exact_sums import UNIT_DOCS_MAX
+from pinotpy.kernels.aggregate.result_context import G_ARENA, G_SPILL_ARENA, ResultContext
+from pinotpy.kernels.group import global_groups
+from pinotpy.kernels.runtime import abi
 from pinotpy.pql.ast import Identifier
 from pinotpy.query.global_ids import ColumnIds, global_ids
 from pinotpy.query.operators.decode import key_array

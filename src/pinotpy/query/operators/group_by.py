@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from pinotpy.functions.grouping import number_rows
 from pinotpy.functions.plans import SlotPlan, Values
-from pinotpy.kernels import abi, groups, hashing, merge
-from pinotpy.kernels.result_context import G_CUT, G_CUT_ROWS, G_LIMIT, ResultContext
+from pinotpy.kernels.aggregate.result_context import G_CUT, G_CUT_ROWS, G_LIMIT, ResultContext
+from pinotpy.kernels.group import groups, hashing, merge
+from pinotpy.kernels.runtime import abi
 from pinotpy.pql.ast import Identifier
 from pinotpy.query.combine import limit_groups
 from pinotpy.query.few_rows import FewRows

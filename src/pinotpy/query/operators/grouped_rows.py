@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 
 from pinotpy.errors import QueryExecutionError
 from pinotpy.functions.plans import RowPlan
-from pinotpy.kernels import abi, pairs
-from pinotpy.kernels.result_context import D_ARENA
+from pinotpy.kernels.aggregate import pairs
+from pinotpy.kernels.aggregate.result_context import D_ARENA
+from pinotpy.kernels.runtime import abi
 from pinotpy.query.jobs import run_jobs
 from pinotpy.query.operators.counted_rows import count_rows
 from pinotpy.query.operators.layout import AggregationLayout

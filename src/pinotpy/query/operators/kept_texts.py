@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinotpy.errors import MemoryLimitError
-from pinotpy.kernels import abi
+from pinotpy.kernels.runtime import abi
 from pinotpy.query.control import QueryControl
 from pinotpy.query.operators.text_numbering import Ids, Workers, number_runs, runs_of
 from pinotpy.query.segment_set import SegmentSet

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType, StoredType
-from pinotpy.kernels import abi
+from pinotpy.kernels.runtime import abi
 from pinotpy.pql.ast import Expression, Identifier
 from pinotpy.query.plan import ScanPlan
 from pinotpy.query.result_types import result_type

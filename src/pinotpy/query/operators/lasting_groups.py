@@ -1,4 +1,4 @@
-"""Groups of a hashed GROUP BY whose key is one word for all segments (kernels/lasting_groups.py): a composite of global ids, or
+"""Groups of a hashed GROUP BY whose key is one word for all segments (kernels/group/lasting_groups.py): a composite of global ids, or
 the value of one raw column. A thread keeps one table over all its units; threads are put together part by part of the hashes."""
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pinotpy.data_types import StoredType
-from pinotpy.kernels import abi, hashing, lasting_groups
-from pinotpy.kernels.exact_sums import UNIT_DOCS_MAX
-from pinotpy.kernels.result_context import G_KEYS, G_NUM_GROUPS, G_SPILL_ARENA, G_TABLE, ResultContext
+from pinotpy.kernels.aggregate.exact_sums import UNIT_DOCS_MAX
+from pinotpy.kernels.aggregate.result_context import G_KEYS, G_NUM_GROUPS, G_SPILL_ARENA, G_TABLE, ResultContext
+from pinotpy.kernels.group import hashing, lasting_groups
+from pinotpy.kernels.runtime import abi
 from pinotpy.pql.ast import Identifier
 from pinotpy.query.global_ids import ColumnIds
 from pinotpy.query.operators.decode import decode, key_array

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from pinotpy.errors import InvalidQueryError
 from pinotpy.functions.plans import Plan, RowPlan, SlotPlan, Word
 from pinotpy.functions.spec import AggregateFunction, Argument, aggregation_function
-from pinotpy.kernels import abi, result_context
+from pinotpy.kernels.aggregate import result_context
+from pinotpy.kernels.runtime import abi
 from pinotpy.pql.ast import Expression, Identifier, Literal, Star
 from pinotpy.query.context import Aggregation, Filter, QueryContext
 from pinotpy.query.global_ids import ColumnIds

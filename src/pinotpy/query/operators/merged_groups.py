@@ -9,7 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pinotpy.functions.plans import SlotPlan, Spilled
-from pinotpy.kernels import global_groups
+from pinotpy.kernels.group import global_groups
 from pinotpy.query.operators.layout import AggregationLayout, Layout, state_columns
 
 Integers = NDArray[np.int64]

@@ -10,9 +10,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pinotpy.kernels import abi, groups, lasting_groups, numbered_groups
-from pinotpy.kernels.exact_sums import UNIT_DOCS_MAX
-from pinotpy.kernels.result_context import G_NUM_GROUPS, G_SPILL_ARENA, G_TABLE, ResultContext
+from pinotpy.kernels.aggregate.exact_sums import UNIT_DOCS_MAX
+from pinotpy.kernels.aggregate.result_context import G_NUM_GROUPS, G_SPILL_ARENA, G_TABLE, ResultContext
+from pinotpy.kernels.group import groups, lasting_groups, numbered_groups
+from pinotpy.kernels.runtime import abi
 from pinotpy.pql.ast import Identifier
 from pinotpy.query.operators.decode import key_array
 from pinotpy.query.operators.global_groups import MEMORY_SHARE_MAX, add_up, has_only_words, null_fetch

@@ -1,4 +1,4 @@
-"""The distinct texts of a raw column in one segment, for expressions that are computed once a text (kernels/text_numbers.py)."""
+"""The distinct texts of a raw column in one segment, for expressions that are computed once a text (kernels/text/text_numbers.py)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pinotpy.errors import QueryExecutionError
-from pinotpy.kernels import abi
-from pinotpy.kernels import text_numbers as kernels
+from pinotpy.kernels.runtime import abi
+from pinotpy.kernels.text import text_numbers as kernels
 from pinotpy.query.control import QueryControl
 
 Docs = NDArray[np.int64]

@@ -17,9 +17,11 @@ from pinotpy.data_types import StoredType
 from pinotpy.functions.plans import Hashing, RegisterPlan
 from pinotpy.functions.sketches.bits import sorted_set
 from pinotpy.functions.spec import aggregation_function
-from pinotpy.kernels import abi, murmur, pairs, registers, wide_registers
-from pinotpy.kernels.memory import V_ADDRESS
-from pinotpy.kernels.result_context import D_ARENA, D_LOG2M, D_REGISTERS, D_TABLE
+from pinotpy.kernels.aggregate import pairs
+from pinotpy.kernels.aggregate.result_context import D_ARENA, D_LOG2M, D_REGISTERS, D_TABLE
+from pinotpy.kernels.runtime import abi
+from pinotpy.kernels.runtime.memory import V_ADDRESS
+from pinotpy.kernels.sketch import murmur, registers, wide_registers
 from pinotpy.pql.ast import Identifier
 from pinotpy.query.context import Aggregation, QueryContext
 from pinotpy.query.operators.distributions import dictionary_at

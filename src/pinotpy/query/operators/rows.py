@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType
 from pinotpy.errors import QueryExecutionError
-from pinotpy.kernels import abi, gather
+from pinotpy.kernels.runtime import abi
+from pinotpy.kernels.vector import gather
 from pinotpy.pql.ast import Call, Expression, Identifier
 from pinotpy.query.operators.decode import decode, key_array
 from pinotpy.query.plan import ScanPlan

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType
-from pinotpy.kernels import abi, gather
+from pinotpy.kernels.runtime import abi
+from pinotpy.kernels.vector import gather
 from pinotpy.pql.ast import Expression, Identifier
 from pinotpy.query.few_rows import FEW_ROWS_MAX, FewColumn, FewRows, Kind
 from pinotpy.query.plan import ScanPlan

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinotpy.errors import InvalidQueryError, QueryExecutionError
-from pinotpy.kernels import abi, collect
+from pinotpy.kernels.order import collect
+from pinotpy.kernels.runtime import abi
 from pinotpy.pql.ast import Dialect, Expression
 from pinotpy.query.combine import sort_columns
 from pinotpy.query.context import AggregationRef

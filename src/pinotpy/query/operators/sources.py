@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pinotpy.kernels import abi, arithmetic, choice, operands, updates
+from pinotpy.kernels.aggregate import updates
+from pinotpy.kernels.runtime import abi
+from pinotpy.kernels.vector import arithmetic, choice, operands
 from pinotpy.pql.ast import Expression, Identifier
 from pinotpy.query.block_expression import BlockCompiler, probe
 from pinotpy.query.context import Filter

@@ -1,5 +1,5 @@
 """Numbering the texts of a raw column: docs are dealt in runs to parts by the hash of their text, and every part is numbered by
-itself (kernels/text_parts.py); in waves, so that what lies between the two steps stays small however many docs there are."""
+itself (kernels/text/text_parts.py); in waves, so that what lies between the two steps stays small however many docs there are."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinotpy.errors import QueryExecutionError
-from pinotpy.kernels import abi
-from pinotpy.kernels import text_parts as kernels
+from pinotpy.kernels.runtime import abi
+from pinotpy.kernels.text import text_parts as kernels
 from pinotpy.query.control import QueryControl
 from pinotpy.query.steps import run_steps
 

@@ -19,8 +19,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pinotpy.errors import QueryExecutionError
-from pinotpy.kernels import abi
-from pinotpy.kernels import text_parts as kernels
+from pinotpy.kernels.runtime import abi
+from pinotpy.kernels.text import text_parts as kernels
 from pinotpy.query.control import QueryControl
 from pinotpy.query.operators.kept_texts import KeptTexts, kept_texts
 from pinotpy.query.operators.text_numbering import HASH_MASK, Ids, Run, Workers, number_runs, runs_of

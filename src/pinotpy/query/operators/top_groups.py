@@ -1,5 +1,5 @@
 """Which groups the answer can show: only these are decoded and sent by a server whose result is all that the answer is made
-of. They are chosen by bounds that leave nothing out (kernels/top_groups.py); the reduce decides (`reduce.without_hidden_groups` does
+of. They are chosen by bounds that leave nothing out (kernels/group/top_groups.py); the reduce decides (`reduce.without_hidden_groups` does
 so on the server, of what is left)."""
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinotpy.functions.plans import SlotPlan
-from pinotpy.kernels import top_groups
+from pinotpy.kernels.group import top_groups
 from pinotpy.pql.ast import Call, Dialect, Expression, Literal
 from pinotpy.query.context import AggregationRef, QueryContext
 from pinotpy.query.operators.layout import Layout
@@ -26,7 +26,7 @@ GROUPS_MIN: Final = 4096
 @dataclass(frozen=True, slots=True)
 class Ranking:
     """What decides which groups the answer shows: the first `shown` by an aggregation. kind, word, seen_word: how a row gives its
-    value (kernels/top_groups.py); num_words: of the aggregation, from `word` on."""
+    value (kernels/group/top_groups.py); num_words: of the aggregation, from `word` on."""
 
     kind: int
     word: int

@@ -1,7 +1,7 @@
 """The docs that sort first, kept by kernels while the filter runs: only docs that the first key leaves in the race cost more
 than a comparison, and the columns of the answer are read for the rows of the answer.
 
-Sort keys are columns. Each thread keeps the best of its docs as rows of key words (kernels/top_rows.py), which compare by value
+Sort keys are columns. Each thread keeps the best of its docs as rows of key words (kernels/order/top_rows.py), which compare by value
 whatever the encoding is: numbers, texts, bytes, with a dictionary or without, null or not.
 """
 
@@ -13,7 +13,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pinotpy.kernels import abi, dictionary_keys, first_key, sort_words, top_rows
+from pinotpy.kernels.order import dictionary_keys, first_key, sort_words, top_rows
+from pinotpy.kernels.runtime import abi
 from pinotpy.pql.ast import Expression, Identifier
 from pinotpy.query.context import OrderBy
 from pinotpy.query.operators.rows import is_number

@@ -1,4 +1,4 @@
-"""Distinct counts whose answer is made here alone, of columns with global ids: a bit a value and group (kernels/value_bits.py).
+"""Distinct counts whose answer is made here alone, of columns with global ids: a bit a value and group (kernels/aggregate/value_bits.py).
 
 Taken where the bits of a unit's groups are soon looked through, and the sets take no more memory than the ids of their docs would.
 """
@@ -14,9 +14,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pinotpy.functions.plans import DistributionPlan
-from pinotpy.kernels import abi, value_bits
-from pinotpy.kernels.result_context import D_RUNS
-from pinotpy.kernels.value_runs import RUN_ENTRY_WORDS
+from pinotpy.kernels.aggregate import value_bits
+from pinotpy.kernels.aggregate.result_context import D_RUNS
+from pinotpy.kernels.aggregate.value_runs import RUN_ENTRY_WORDS
+from pinotpy.kernels.runtime import abi
 from pinotpy.pql.ast import Identifier
 from pinotpy.query.global_ids import global_ids
 from pinotpy.query.operators.keys import Key

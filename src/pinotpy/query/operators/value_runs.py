@@ -1,5 +1,5 @@
-"""Percentiles of long scans whose answer is made here alone: the values of each group in runs (kernels/value_runs.py), of which
-only a few ranks are looked for (kernels/rank_search.py), instead of every distinct value with its count.
+"""Percentiles of long scans whose answer is made here alone: the values of each group in runs (kernels/aggregate/value_runs.py), of which
+only a few ranks are looked for (kernels/aggregate/rank_search.py), instead of every distinct value with its count.
 
 Taken for raw columns and expressions in few groups whose number is known before the scan.
 """
@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from pinotpy.errors import QueryCancelledError
 from pinotpy.functions.plans import DistributionPlan
-from pinotpy.kernels import abi, rank_search, ranks, value_runs
-from pinotpy.kernels.result_context import D_RUNS, G_ARENA, ResultContext
+from pinotpy.kernels.aggregate import rank_search, ranks, value_runs
+from pinotpy.kernels.aggregate.result_context import D_RUNS, G_ARENA, ResultContext
+from pinotpy.kernels.runtime import abi
 from pinotpy.pql.ast import Call, Identifier
 from pinotpy.query.operators.keys import Key
 from pinotpy.query.operators.layout import AggregationLayout, Layout

@@ -19,7 +19,7 @@ from pinotpy.functions.aggregate.percentiletdigest import PercentileTDigest
 from pinotpy.functions.sketches.hyperloglog import LOG2M_DEFAULT
 from pinotpy.functions.sketches.multiset import BUCKETS
 from pinotpy.functions.spec import AggregateFunction, aggregation_function
-from pinotpy.kernels import abi
+from pinotpy.kernels.runtime import abi
 from pinotpy.pql.ast import Expression, Identifier, Literal, Star
 from pinotpy.query.context import Aggregation, And, Comparison, Constant, Filter, Not, Or, Predicate, QueryContext, QueryKind
 from pinotpy.query.segment_set import SegmentSet

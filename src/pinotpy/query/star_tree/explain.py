@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pinotpy.kernels import abi
+from pinotpy.kernels.runtime import abi
 from pinotpy.query.context import QueryContext
 from pinotpy.query.control import QueryControl
 from pinotpy.query.explain.groups import Finding

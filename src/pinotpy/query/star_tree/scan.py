@@ -9,9 +9,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pinotpy.kernels import abi
-from pinotpy.kernels import star_tree as kernels
-from pinotpy.kernels.legs import LEG_RUN
+from pinotpy.kernels.aggregate import star_tree as kernels
+from pinotpy.kernels.filter.legs import LEG_RUN
+from pinotpy.kernels.runtime import abi
 from pinotpy.query.columns import ColumnMetas
 from pinotpy.query.context import QueryContext
 from pinotpy.query.control import QueryControl
@@ -116,7 +116,7 @@ def _units(segments: NDArray[np.int64], docs: NDArray[np.int32], bounds: NDArray
 
 
 class _Walk:
-    """What the query wants of each dimension, as words for kernels/star_tree.py."""
+    """What the query wants of each dimension, as words for kernels/aggregate/star_tree.py."""
 
     def __init__(self, shape: TreeShape, wanted: Wanted, trees: SegmentSet, tree: Resolved | None) -> None:
         self._trees = trees

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from pinotpy.functions.plans import DistributionPlan
 from pinotpy.functions.spec import AggregateFunction
-from pinotpy.kernels import abi
-from pinotpy.kernels.pairs import ENTRY_WORDS, ROW_SHIFT
-from pinotpy.kernels.result_context import D_ARENA
+from pinotpy.kernels.aggregate.pairs import ENTRY_WORDS, ROW_SHIFT
+from pinotpy.kernels.aggregate.result_context import D_ARENA
+from pinotpy.kernels.runtime import abi
 from pinotpy.pql.ast import Identifier
 from pinotpy.segment.data_source import Segment
 from pinotpy.segment.star_tree import metadata as names

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from pinotpy.functions.plans import DistributionPlan, SlotPlan, Word
-from pinotpy.kernels import distributions, star_tree_updates, updates
+from pinotpy.kernels.aggregate import distributions, star_tree_updates, updates
 from pinotpy.pql.ast import Identifier
 from pinotpy.query.operators.layout import AggregationLayout, Layout
 from pinotpy.query.plan import Shape

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pinotpy.kernels.bloom import hash_texts, hash_words, set_bits
+from pinotpy.kernels.codec.bloom import hash_texts, hash_words, set_bits
 from pinotpy.segment import layout
 from pinotpy.segment.buffers import BufferSink, Wrong
 from pinotpy.segment.layout import BufferEntry

@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pinotpy.functions.json_records import ELEMENT, NUMBER, SEPARATOR, JsonIndexing, float_text, records_of
-from pinotpy.kernels import json_flatten as kernel
-from pinotpy.kernels.json_tokens import FRACTION, TEXT
-from pinotpy.kernels.numbered_entries import grown, new_table
+from pinotpy.kernels.codec import json_flatten as kernel
+from pinotpy.kernels.codec.json_tokens import FRACTION, TEXT
+from pinotpy.kernels.codec.numbered_entries import grown, new_table
 
 _BATCH_TERMS: Final = 1 << 18
 _BATCH_PAIRS: Final = 1 << 20

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinotpy.errors import DataError
-from pinotpy.kernels import star_tree as kernels
-from pinotpy.kernels.star_tree import N_AGGREGATED, N_END, N_FIRST, N_LAST, N_LEVEL, N_START, N_VALUE, NODE_WORDS, STAR
+from pinotpy.kernels.aggregate import star_tree as kernels
+from pinotpy.kernels.aggregate.star_tree import N_AGGREGATED, N_END, N_FIRST, N_LAST, N_LEVEL, N_START, N_VALUE, NODE_WORDS, STAR
 from pinotpy.segment import layout
 from pinotpy.segment.data_source import Column
 from pinotpy.segment.star_tree.metadata import StateMetadata

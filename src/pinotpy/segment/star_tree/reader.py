@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pinotpy.data_types import DataType
 from pinotpy.errors import UnknownColumnError
 from pinotpy.functions.sketches.hyperloglog import LOG2M_DEFAULT
-from pinotpy.kernels import abi
+from pinotpy.kernels.runtime import abi
 from pinotpy.segment.buffers import ColumnBuffers
 from pinotpy.segment.column import STORED_WORD
 from pinotpy.segment.data_source import Column, Dictionary, JsonIndex, TextIndex
@@ -61,7 +61,7 @@ class StarTree:
 
     @property
     def nodes(self) -> NDArray[np.int32]:
-        """int32[num_nodes, NODE_WORDS], see kernels/star_tree.py."""
+        """int32[num_nodes, NODE_WORDS], see kernels/aggregate/star_tree.py."""
         found: NDArray[np.int32] = self._buffers.view(names.NODES, np.int32).reshape(self.metadata.num_nodes, -1)
         return found
 

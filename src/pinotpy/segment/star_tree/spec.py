@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from pinotpy.config.index_checks import STAR_TREE_NUMBERS
 from pinotpy.data_types import DataType, FieldType
 from pinotpy.errors import Fault, InvalidConfigError
-from pinotpy.kernels.exact_sums import UNIT_DOCS_MAX
+from pinotpy.kernels.aggregate.exact_sums import UNIT_DOCS_MAX
 from pinotpy.segment.data_source import Column
 from pinotpy.segment.star_tree import metadata as names
 from pinotpy.segment.star_tree.metadata import StateMetadata

@@ -17,8 +17,8 @@ from pinotpy.data_types import DataType
 from pinotpy.functions.sketches.hyperloglog import LOG2M_DEFAULT, hash_values, register_entries
 from pinotpy.functions.sketches.multiset import Multisets, collect_multisets, numbers_of, thin
 from pinotpy.functions.sketches.quantile_digest import longs_of
-from pinotpy.kernels import star_tree as kernels
-from pinotpy.kernels.exact_sums import UNIT_BIAS, UNIT_DOCS_MAX, WINDOW, WINDOW_MAIN, WINDOW_SPECIAL
+from pinotpy.kernels.aggregate import star_tree as kernels
+from pinotpy.kernels.aggregate.exact_sums import UNIT_BIAS, UNIT_DOCS_MAX, WINDOW, WINDOW_MAIN, WINDOW_SPECIAL
 from pinotpy.segment.data_source import Column
 from pinotpy.segment.star_tree import metadata as names
 from pinotpy.segment.star_tree.metadata import StateMetadata
@@ -92,7 +92,7 @@ def _doubles(values: NDArray[np.float64]) -> Sums:
 
 
 def _spilled(bits: NDArray[np.uint64]) -> Longs:
-    # (row, window, low, high) of the doubles outside the main window, as kernels.exact_sums.spill has them.
+    # (row, window, low, high) of the doubles outside the main window, as kernels.aggregate.exact_sums.spill has them.
     exponents = ((bits >> np.uint64(52)) & np.uint64(0x7FF)).astype(np.int64)
     special = exponents == 0x7FF
     windows = np.where(special, WINDOW_SPECIAL, exponents // WINDOW)

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from pinotpy.errors import SegmentCorruptError
-from pinotpy.kernels import star_tree as kernels
+from pinotpy.kernels.aggregate import star_tree as kernels
 from pinotpy.segment.buffers import ColumnBuffers
 from pinotpy.segment.dictionary_encode import id_dtype
 from pinotpy.segment.metadata import ColumnMetadata, SegmentMetadata

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from pinotpy.functions import exact_sums
 from pinotpy.functions.exact_sums import exact_array, merge_exact, round_exact
-from pinotpy.kernels import exact_sums as kernel
+from pinotpy.kernels.aggregate import exact_sums as kernel
 
 NOTHING = tuple(np.empty(0, np.int64) for _ in range(4))
 

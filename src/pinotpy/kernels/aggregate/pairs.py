@@ -1,0 +1,234 @@
+"""Uniting the (group, value) entries that all units and threads left: each pair once, its counts added up, by group.
+
+An entry is two words: group (or arena row) << ROW_SHIFT | count, and the value's 64 bits or its code. Entries are dealt by
+hash to parts that fit the cache, and each part is united in place with a small table of its own; nothing is sorted, and
+every step can be shared out between threads.
+
+    translate   arena rows → groups, dict ids → values, in place
+    count_parts, deal   entries → parts
+    unite       a part in place: its distinct pairs first
+    spread      distinct pairs → by group
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from numba import float64, int64, njit, uint64
+from numpy.typing import NDArray
+
+from pinotpy.kernels.runtime.abi import (
+    M_CARDINALITY,
+    M_DICTIONARY,
+    M_STORED,
+    META_WORDS,
+    T_DOUBLE,
+    T_FLOAT,
+    T_INT,
+    T_LONG,
+    inner,
+    words,
+)
+from pinotpy.kernels.runtime.views import view_f32, view_f64, view_i32, view_i64, view_u8
+
+ENTRY_WORDS: Final = 2
+ROW_SHIFT: Final = 32
+PART_ENTRIES: Final = 1 << 14  # about so many entries a part: with its table 400 KB
+PART_BITS_MAX: Final = 11
+
+_COUNT_MASK: Final = np.int64((1 << ROW_SHIFT) - 1)
+_MULTIPLIER: Final = np.uint64(0x9E3779B97F4A7C15)
+_GROUP_MULTIPLIER: Final = np.uint64(0xD6E8FEB86659FD93)
+
+
+@inner
+def _canonical(value: Any) -> Any:
+    return float64(np.nan) if np.isnan(value) else value + 0.0
+
+
+@inner
+def _values_of_ids(entries: Any, doubles: Any, first: int, last: int, meta: Any) -> None:
+    cardinality, address, stored = meta[M_CARDINALITY], meta[M_DICTIONARY], meta[M_STORED]
+    if stored == T_INT:
+        ints = view_i32(address, cardinality)
+        for i in range(first, last):
+            entries[i, 1] = ints[entries[i, 1]]
+    elif stored == T_LONG:
+        longs = view_i64(address, cardinality)
+        for i in range(first, last):
+            entries[i, 1] = longs[entries[i, 1]]
+    elif stored == T_FLOAT:
+        floats = view_f32(address, cardinality)
+        for i in range(first, last):
+            doubles[i, 1] = _canonical(float64(floats[entries[i, 1]]))
+    elif stored == T_DOUBLE:
+        plain = view_f64(address, cardinality)
+        for i in range(first, last):
+            doubles[i, 1] = _canonical(plain[entries[i, 1]])
+
+
+@inner
+def _codes_of_ids(entries: Any, first: int, last: int, codes: Any) -> None:
+    for i in range(first, last):
+        entries[i, 1] = codes[entries[i, 1]]
+
+
+@njit(cache=True, nogil=True)
+def translate(entries: Any, groups: Any, units: Any, metas: Any, codes: Any) -> None:
+    """In place: arena rows become groups; dict ids become the values' 64 bits, or codes.
+
+    Args:
+        entries: int64[n, 2], the rows of a unit stand together.
+        groups, units: of every arena row; metas: address of the column's meta by unit, 0 where entries hold values.
+        codes: address of int32 codes by dict id, by unit; empty for columns of a fixed type.
+    """
+    doubles = entries.view(np.float64)
+    first, count = 0, len(entries)
+    while first < count:
+        unit = units[entries[first, 0] >> ROW_SHIFT]
+        last = first
+        while last < count and units[entries[last, 0] >> ROW_SHIFT] == unit:
+            entries[last, 0] = (groups[entries[last, 0] >> ROW_SHIFT] << ROW_SHIFT) | (entries[last, 0] & _COUNT_MASK)
+            last += 1
+        meta = words(metas[unit], META_WORDS)
+        if metas[unit] != 0:
+            if len(codes) > 0:
+                _codes_of_ids(entries, first, last, view_i32(codes[unit], meta[M_CARDINALITY]))
+            else:
+                _values_of_ids(entries, doubles, first, last, meta)
+        first = last
+
+
+@inner
+def _hash(tag: Any, value: Any) -> Any:
+    mixed = uint64(value) ^ (uint64(tag >> ROW_SHIFT) * _GROUP_MULTIPLIER)
+    mixed = (mixed ^ (mixed >> uint64(32))) * _MULTIPLIER
+    return mixed ^ (mixed >> uint64(29))
+
+
+@inner
+def _part(tag: Any, value: Any, shift: Any) -> Any:
+    return (_hash(tag, value) * _MULTIPLIER) >> shift
+
+
+@njit(cache=True, nogil=True)
+def count_parts(entries: Any, bits: int, sizes: Any) -> None:
+    """Add the entries of each of 2^bits parts to `sizes` (int64)."""
+    shift = uint64(64 - bits)
+    for i in range(len(entries)):
+        sizes[_part(entries[i, 0], entries[i, 1], shift)] += 1
+
+
+@njit(cache=True, nogil=True)
+def deal(entries: Any, bits: int, places: Any, out: Any) -> None:
+    """Copy each entry to the next place of its part; `places` (int64) moves on."""
+    shift = uint64(64 - bits)
+    for i in range(len(entries)):
+        part = _part(entries[i, 0], entries[i, 1], shift)
+        at = uint64(places[part])
+        out[at, 0], out[at, 1] = entries[i, 0], entries[i, 1]
+        places[part] = int64(at + uint64(1))
+
+
+@inner
+def _unite_part(entries: Any, counts: Any, table: Any, mask: Any) -> Any:
+    used = uint64(0)
+    for i in range(len(entries)):
+        tag, value = entries[i, 0], entries[i, 1]
+        group = tag >> ROW_SHIFT
+        at = _hash(tag, value) & mask
+        while True:
+            held = table[at]
+            if held < 0:
+                table[at] = np.int32(used)
+                entries[used, 0], entries[used, 1], counts[used] = group, value, tag & _COUNT_MASK
+                used += uint64(1)
+                break
+            if entries[uint64(held), 1] == value and entries[uint64(held), 0] == group:
+                counts[uint64(held)] += tag & _COUNT_MASK
+                break
+            at = (at + uint64(1)) & mask
+    return int64(used)
+
+
+@njit(cache=True, nogil=True)
+def unite(entries: Any, counts: Any, starts: Any, first: int, last: int, used: Any, sizes: Any) -> None:
+    """Unite parts first … last - 1 in place: used[p] distinct pairs stand at starts[p], word 0 the group alone.
+
+    Args:
+        entries: int64[n, 2]; counts: int64[n], written beside the distinct pairs.
+        starts: int64[parts + 1]; used: int64[parts], written.
+        sizes: int64[groups], the distinct pairs of each group are added.
+    """
+    widest = 0
+    for part in range(first, last):
+        widest = max(widest, starts[part + 1] - starts[part])
+    slots = 16
+    while slots < 2 * widest:
+        slots *= 2
+    table = np.empty(slots, np.int32)
+    for part in range(first, last):
+        size = starts[part + 1] - starts[part]
+        need = 16
+        while need < 2 * size:
+            need *= 2
+        table[:need] = -1
+        used[part] = _unite_part(entries[starts[part] : starts[part + 1]], counts[starts[part] : starts[part + 1]], table, uint64(need - 1))
+        for i in range(starts[part], starts[part] + used[part]):
+            sizes[entries[i, 0]] += 1
+
+
+@njit(cache=True, nogil=True)
+def spread(entries: Any, counts: Any, starts: Any, first: int, last: int, used: Any, places: Any, values: Any, values_counts: Any) -> None:
+    """Copy the distinct pairs of parts first … last - 1 to the next place of their group; `places` (int64) moves on.
+
+    Args:
+        values_counts: int64[n], or empty where counts are not wanted.
+    """
+    counted = len(values_counts) > 0
+    for part in range(first, last):
+        for i in range(starts[part], starts[part] + used[part]):
+            group = entries[i, 0]
+            at = uint64(places[group])
+            values[at] = entries[i, 1]
+            if counted:
+                values_counts[at] = counts[i]
+            places[group] = int64(at + uint64(1))
+
+
+def warm() -> None:
+    """Compile for the argument types that queries use."""
+    entries: NDArray[np.int64] = np.zeros((1, ENTRY_WORDS), np.int64)
+    one: NDArray[np.int64] = np.zeros(1, np.int64)
+    translate(entries, one, one, one, np.empty(0, np.int64))
+    sizes = np.zeros(2, np.int64)
+    count_parts(entries, 1, sizes)
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    deal(entries, 1, starts[:-1].copy(), np.empty_like(entries))
+    unite(entries, one.copy(), starts, 0, 2, sizes, one.copy())
+    spread(entries, one, starts, 0, 2, sizes, one.copy(), one.copy(), one.copy())
+
+
+def bytes_at(address: int, count: int) -> NDArray[np.uint8]:
+    """The bytes at an address, copied."""
+    out = np.empty(count, np.uint8)
+    _copy_bytes(address, out)
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _copy_bytes(address: int, out: Any) -> None:
+    out[:] = view_u8(address, len(out))
+
+
+def meta_row(address: int) -> NDArray[np.int64]:
+    """The meta words at an address, copied."""
+    out = np.empty(META_WORDS, np.int64)
+    _copy_meta(address, out)
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _copy_meta(address: int, out: Any) -> None:
+    out[:] = words(address, META_WORDS)

@@ -1,0 +1,56 @@
+"""Sets of 64-bit words for IN on raw values and on wide dictionaries: open addressing, linear probing, at most half full.
+
+A table is int64[2 * slots], slots a power of two, in pairs (used, word). Words of floats are the bits of the f64, with
+−0.0 as 0.0.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from pinotpy.kernels.runtime.abi import inner
+
+
+def hash_set(words: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The table of these words."""
+    slots = 1 << max(2, (2 * len(words) - 1).bit_length())
+    table = np.zeros(2 * slots, np.int64)
+    _build(words, table)
+    return table
+
+
+def float_words(values: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Floats as the words that tables hold."""
+    return np.asarray(values + 0.0, np.float64).view(np.int64)
+
+
+@njit(cache=True, nogil=True)
+def _build(words: Any, table: Any) -> None:
+    size_mask = np.uint64(len(table) // 2 - 1)
+    for word in words:
+        slot = _hash(word) & size_mask
+        while table[2 * slot] != 0 and table[2 * slot + np.uint64(1)] != word:
+            slot = (slot + np.uint64(1)) & size_mask
+        table[2 * slot], table[2 * slot + np.uint64(1)] = 1, word
+
+
+@inner
+def in_hash_set(word: Any, table: Any, size_mask: Any) -> Any:
+    """Whether `word` is in the table; size_mask = slots − 1 as uint64."""
+    slot = _hash(word) & size_mask
+    while table[2 * slot] != 0:
+        if table[2 * slot + np.uint64(1)] == word:
+            return True
+        slot = (slot + np.uint64(1)) & size_mask
+    return False
+
+
+@inner
+def _hash(word: Any) -> Any:
+    # Fibonacci, the upper half folded down.
+    mixed = np.uint64(word) * np.uint64(0x9E3779B97F4A7C15)
+    return mixed ^ (mixed >> np.uint64(32))

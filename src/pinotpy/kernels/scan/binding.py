@@ -1,0 +1,45 @@
+"""Programs of a query's units, put together in one pass: instructions that queries of one shape share around the query's filter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from pinotpy.kernels.runtime.abi import INSTRUCTION_WORDS, U_NUM_BEGIN, U_NUM_END, U_NUM_FILTER, U_NUM_SELECT, U_PROGRAM, UNIT_WORDS
+
+
+@njit(nogil=True)
+def _copy(out: Any, at: int, source: Any) -> Any:
+    for i in range(len(source)):
+        for k in range(INSTRUCTION_WORDS):
+            out[at + i, k] = source[i, k]
+    return at + len(source)
+
+
+@njit(cache=True, nogil=True)
+def bind(units: Any, numbers: Any, begin: Any, filters: Any, select: Any, end: Any, program: Any, address: int) -> None:
+    """Write the program of every unit.
+
+    Args:
+        units: int64[n, UNIT_WORDS]: gets where its program is and how long its parts are.
+        numbers: int64[n], the rows of a unit in `begin`, `select` and `end`; filters: int64[n, k, INSTRUCTION_WORDS], the units' own.
+        program: int64[n, all, INSTRUCTION_WORDS] at `address`, written.
+    """
+    size = program.shape[1] * INSTRUCTION_WORDS * 8
+    for u in range(len(units)):
+        row, own = numbers[u], program[u]
+        at = _copy(own, 0, begin[row])
+        at = _copy(own, at, filters[u])
+        at = _copy(own, at, select[row])
+        _copy(own, at, end[row])
+        unit = units[u]
+        unit[U_NUM_BEGIN], unit[U_NUM_FILTER], unit[U_NUM_SELECT], unit[U_NUM_END] = begin.shape[1], filters.shape[1], select.shape[1], end.shape[1]
+        unit[U_PROGRAM] = address + u * size
+
+
+def warm() -> None:
+    """Compile for the argument types that queries use."""
+    section = np.zeros((0, 0, INSTRUCTION_WORDS), np.int64)
+    bind(np.zeros((0, UNIT_WORDS), np.int64), np.zeros(0, np.int64), section, section, section, section, section, 0)
