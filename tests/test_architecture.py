@@ -100,6 +100,33 @@ def test_imports_point_down(file: Path) -> None:
     assert not forbidden, f"{'/'.join(parts)} imports {sorted(forbidden)}; {room} may know {sorted(HOUSE[room])}"
 
 
+# Rooms of kernels/, from the ground up: each may import those that stand before it.
+KERNEL_FLOORS = ["runtime", "vector", "codec", "filter", "text", "aggregate", "group", "sketch", "order", "scan"]
+KERNEL_ROOMS = {room: set(KERNEL_FLOORS[:floor]) for floor, room in enumerate(KERNEL_FLOORS)} | {"ingest": set(KERNEL_FLOORS)}
+MODULES_MAX = 20  # of one folder of kernels/
+
+
+def test_rooms_of_kernels_import_down() -> None:
+    """A module that stands in no room is about compiling; it knows no room."""
+    upward = []
+    for file in sorted((SOURCE / "kernels").rglob("*.py")):
+        *_, folder, name = file.relative_to(SOURCE).parts
+        below = KERNEL_ROOMS.get(folder, set()) | ({folder} if folder in KERNEL_ROOMS else set())
+        for node in imports_of(file):
+            modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [f"{node.module}.{alias.name}" for alias in node.names]
+            rooms = {module.split(".")[2] for module in modules if module.startswith("pinotpy.kernels.")} & KERNEL_ROOMS.keys()
+            upward += [f"{folder}/{name} imports {room}" for room in sorted(rooms - below)]
+    assert not upward, f"{upward}; floors: {KERNEL_FLOORS}"
+
+
+@pytest.mark.parametrize("room", [*KERNEL_ROOMS, ""])
+def test_a_room_of_kernels_is_small_and_says_what_it_is_for(room: str) -> None:
+    folder = SOURCE / "kernels" / room
+    assert len([file for file in folder.glob("*.py") if file.stem != "__init__"]) <= MODULES_MAX
+    assert len((ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or "").splitlines()) >= 4
+    assert {path.parent.name for path in (SOURCE / "kernels").glob("*/__init__.py")} == KERNEL_ROOMS.keys()
+
+
 def test_the_house_has_no_cycle() -> None:
     done: set[str] = set()
     while len(done) < len(HOUSE):
