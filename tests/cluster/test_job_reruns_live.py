@@ -15,11 +15,10 @@ from typing import Any
 import duckdb
 import numpy as np
 import pytest
-from input_lists import list_of, write_list
 from live_cluster import LiveCluster, wait_until
 
 from pinotpy.errors import AlreadyExistsError
-from pinotpy.fs.uris import local_path
+from pinotpy.ingest.jobs.pushing import empty_files
 from pinotpy.ingest.jobs.report import JobReport
 from pinotpy.ingest.jobs.run import run_job
 from pinotpy.ingest.jobs.spec import IngestionJobSpec, read_job_spec
@@ -95,18 +94,14 @@ class Rerun:
         shutil.rmtree(self.folder / "output", ignore_errors=True)
         report = run_job(spec)
         assert report.error is None, report.error
-        for segment in report.segments:
-            archive = local_path(segment.uri)
-            if not archive.with_name(archive.name.replace(".tar.gz", ".inputs.json")).exists():
-                write_list(archive, list_of(*(local_path(uri) for uri in segment.input_uris), rows=segment.num_docs))
         return report
 
     def run(self, place: str = "in", more: str = "") -> dict[str, Any]:
         """Build and push; the push's report of the cluster."""
         spec = self.spec(place, more)
-        uris = [segment.uri for segment in self.build(spec).segments]
+        built = self.build(spec)
         pushes = spec.model_copy(update={"job_type": type(spec.job_type)("SegmentCreationAndTarPush")})
-        report = push_segments(pushes, uris, are_whole=True)
+        report = push_segments(pushes, [segment.uri for segment in built.segments], are_whole=True, empty_files=empty_files(built))
         assert not report.has_failed, report.causes()
         cluster: dict[str, Any] = report.to_json()["clusters"][0]
         return cluster
@@ -150,6 +145,10 @@ def test_an_appended_table_has_the_rows_of_each_file_once(cluster: LiveCluster, 
     job.gone.append((job.files / "f5.csv").rename(tmp_path / "f5.csv"))
     assert job.run()["segmentsOfOtherFiles"] == 1
     job.check()
+    # A file that has no row any more: what the table has of it goes.
+    (job.files / "g1.csv").write_text("town,amount,day\n")
+    assert job.run()["segmentsReplaced"] == 1
+    job.check()
     # A job over copies of what is there would add their rows once more.
     (tmp_path / "copies").mkdir()
     shutil.copy(job.files / "f4.csv", tmp_path / "copies" / "other.csv")
@@ -171,6 +170,7 @@ def test_a_refreshed_table_is_what_lies_in_the_folder(cluster: LiveCluster, tmp_
     job.write("f3.csv", 91, first_day=18_200)
     (job.files / "f1.csv").rename(job.files / "g1.csv")
     (job.files / "f0.csv").unlink()
+    (job.files / "f2.csv").write_text("town,amount,day\n")
     job.run()
     job.check()
 

@@ -221,7 +221,8 @@ def _check_new_segments(lineage: SegmentLineage, names: Collection[str], situati
         shared = set(names) & set(entry.segments_from) if entry.is_live else None
         if shared:
             raise AlreadyExistsError(
-                f"{_shown(shared)} of 'segmentsTo' is replaced by entry '{entry_id}' ({entry.state}): choose other names, or wait until that entry is gone",
+                f"{_shown(shared)} of 'segmentsTo' is replaced by entry '{entry_id}' ({entry.state}): choose other names, such as by "
+                "segment.name.postfix, revert that entry, or wait until it is gone (segmentsConfig.replacedSegmentsRetentionPeriod, by default a day)",
                 table=lineage.table,
             )
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from pinotpy.errors import PinotError
 from pinotpy.ingest.jobs.context import file_system_settings
-from pinotpy.ingest.jobs.pushing import delete_archives, find_archives, push_archives, replaces_at_once
+from pinotpy.ingest.jobs.pushing import delete_archives, empty_files, find_archives, push_archives, replaces_at_once
 from pinotpy.ingest.jobs.report import JobReport
 from pinotpy.ingest.jobs.spec import ConsistentPush, IngestionJobSpec, JobType
 from pinotpy.ingest.push.job import access_of, push_segments, settings_of
@@ -47,7 +47,7 @@ def push_on_spark(spark: Any, spec: IngestionJobSpec, report: JobReport, show: S
         read_sources(uris, file_system_settings(spec), parallelism=_LOOKS_AT_ONCE)
     are_whole = bool(report.segments) and not report.num_failures
     try:
-        looks = {} if replaces_at_once(only_pushes) else _first_looks(only_pushes, uris, are_whole)
+        looks = {} if replaces_at_once(only_pushes) else _first_looks(only_pushes, uris, are_whole, empty_files(report))
     except PinotError as error:
         if not report.segments:
             raise
@@ -89,8 +89,8 @@ def merged(reports: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {**reports[0], "state": state, "clusters": clusters}
 
 
-def _first_looks(spec: IngestionJobSpec, uris: Sequence[str], are_whole: bool) -> dict[str, Look]:
-    settings = settings_of(spec, are_whole=are_whole)
+def _first_looks(spec: IngestionJobSpec, uris: Sequence[str], are_whole: bool, empty: Sequence[str]) -> dict[str, Look]:
+    settings = settings_of(spec, are_whole=are_whole, empty_files=empty)
     return first_looks(replace(settings, parallelism=_LOOKS_AT_ONCE), uris, access=access_of(spec), file_systems=file_system_settings(spec))
 
 

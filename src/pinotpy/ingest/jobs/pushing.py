@@ -12,6 +12,7 @@ from pinotpy.fs.uris import masked
 from pinotpy.ingest.archive_listing import ArchiveListing, input_list_uri, list_archives
 from pinotpy.ingest.jobs.context import file_system_settings
 from pinotpy.ingest.jobs.file_patterns import file_pattern
+from pinotpy.ingest.jobs.input_lists import listed_uri
 from pinotpy.ingest.jobs.places import path_below
 from pinotpy.ingest.jobs.report import JobReport
 from pinotpy.ingest.jobs.spec import ConsistentPush, IngestionJobSpec
@@ -35,7 +36,7 @@ def push_archives(spec: IngestionJobSpec, report: JobReport) -> JobReport:
     try:
         if report.num_failures and replaces_at_once(spec):
             raise UserError(f"{report.num_failures} input files were left out, and what replaces the table's rows (consistentPush) must be whole")
-        pushed = push_segments(spec, uris, file_systems=settings, are_whole=spec.job_type.creates and not report.num_failures)
+        pushed = push_segments(spec, uris, file_systems=settings, are_whole=spec.job_type.creates and not report.num_failures, empty_files=empty_files(report))
     except PinotError as error:
         if not spec.job_type.creates:
             raise
@@ -45,6 +46,11 @@ def push_archives(spec: IngestionJobSpec, report: JobReport) -> JobReport:
     if report.error is None and spec.clean_up_output_dir:
         delete_archives(uris, settings)
     return report
+
+
+def empty_files(report: JobReport) -> list[str]:
+    """URIs, as lists write them, of the files that a job read and that have no row for the table."""
+    return [listed_uri(file.uri) for file in report.files if file.error is None and not file.num_rows_indexed]
 
 
 def delete_archives(uris: Sequence[str], settings: FileSystemSettings) -> None:

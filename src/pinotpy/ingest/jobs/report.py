@@ -37,7 +37,7 @@ _PUSH_TOLD: Final = (
     ("segmentsPresent", "there already"),
     ("segmentsFailed", "not pushed"),
     ("segmentsReplaced", "replaced"),
-    ("segmentsAdopted", "given the list of their input files"),
+    ("segmentsAdopted", "given the list of their input files, contents not compared"),
     ("segmentsOfOtherFiles", "of files that are not in this push kept"),
     ("segmentsWithoutInputs", "without a list of input files, so that nothing was compared"),
     ("segmentsPerhapsTwice", "of the table without such a list, perhaps with the same rows"),
@@ -181,8 +181,9 @@ class JobReport:
         told = []
         if self.replaced_archive_uris:
             told.append(
-                f"archives at the output whose rows later runs have put into other segments: {len(self.replaced_archive_uris):,}, "
-                f"first '{masked(self.replaced_archive_uris[0])}'. No push of the folder takes them; remove them once the table does not serve them"
+                "archives at the output whose rows later runs have put into other segments, or whose files have no row any more: "
+                f"{len(self.replaced_archive_uris):,}, first '{masked(self.replaced_archive_uris[0])}'. No push of the folder takes them; "
+                "remove them once the table does not serve them"
             )
         if self.other_archive_uris:
             mixed = f" {self.num_mixed_archives:,} of them hold rows of this job's files and of others." if self.num_mixed_archives else ""

@@ -28,6 +28,8 @@ from enum import Enum
 
 from pinotpy.segment.input_list import InputList, SegmentInput
 
+Extent = tuple[int | None, int | None, int]  # time range and number of rows of a segment
+
 
 @dataclass(frozen=True, slots=True)
 class LiveSegment:
@@ -40,6 +42,10 @@ class LiveSegment:
     num_docs: int = 0
     inputs: InputList | None = None
     inputs_sha256: str = ""
+
+    @property
+    def extent(self) -> Extent:
+        return self.start_ms, self.end_ms, self.num_docs
 
     @property
     def files(self) -> tuple[SegmentInput, ...]:
@@ -71,6 +77,7 @@ class InputPlan:
         unknown: live segments without a list that may hold rows of this push.
         listed: live segment → pushed one of the same rows, whose list it gets.
         adopted: pushed segments that are there under another name.
+        alike: live segments of files that are gone, with the time range and number of rows of a new one: perhaps its file under an older name.
         kept: live segments of files that are not in this push.
         num_without_list: pushed segments without a list: nothing is known of their files.
     """
@@ -82,6 +89,7 @@ class InputPlan:
     unknown: tuple[str, ...] = ()
     listed: Mapping[str, str] = field(default_factory=dict)
     adopted: frozenset[str] = frozenset()
+    alike: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
     num_without_list: int = 0
 
@@ -94,11 +102,13 @@ class KnownFiles:
         exists: whether there is a file, of `files_in_question`; None or absent where nobody can tell.
         are_whole: the push has all rows of its files; else that is so where the lists say how many there are.
         refreshed_folder: of a REFRESH table, the folder whose files are the table, with '/' at its end; "" for none. What is gone from it goes.
+        empty: files of the push that have no row, and so no segment; what the table has of them goes.
     """
 
     exists: Mapping[str, bool | None] = field(default_factory=dict)
     are_whole: bool = False
     refreshed_folder: str = ""
+    empty: Collection[str] = ()
 
 
 def plan_inputs(pushed: Mapping[str, LiveSegment], live: Mapping[str, LiveSegment], known: KnownFiles, *, adopts: bool = False) -> InputPlan:
@@ -113,7 +123,10 @@ def plan_inputs(pushed: Mapping[str, LiveSegment], live: Mapping[str, LiveSegmen
         return InputPlan(num_without_list=len(pushed))
     listed, adopted = _adopted(pushed, live) if adopts else ({}, frozenset[str]())
     fate_of = _fates(with_list, live, known)
+    new = {name: segment for name, segment in with_list.items() if name not in live and name not in adopted}
+    extents = _timed_extents(new)
     replaced: list[str] = []
+    alike: list[str] = []
     kept: list[str] = []
     twice: list[Overlap] = []
     lost: list[Overlap] = []
@@ -134,21 +147,25 @@ def plan_inputs(pushed: Mapping[str, LiveSegment], live: Mapping[str, LiveSegmen
             replaced.append(name)
         elif doubled := tuple(file for file, fate in fates if fate not in (_Fate.STAYS, _Fate.GOES)):
             twice.append(Overlap(name, doubled))
+        elif segment.extent in extents and all(known.exists.get(file.uri) is False for file in segment.files):
+            alike.append(name)
         else:
             kept.append(name)
-    new = {name: segment for name, segment in with_list.items() if name not in live and name not in adopted}
     unknown = _unknown(new, {name: segment for name, segment in live.items() if segment.inputs is None and name not in pushed and name not in listed})
     versions = tuple(_two_versions(with_list))
-    return InputPlan(tuple(replaced), tuple(twice), versions, tuple(lost), tuple(unknown), listed, adopted, tuple(kept), len(pushed) - len(with_list))
+    return InputPlan(
+        tuple(replaced), tuple(twice), versions, tuple(lost), tuple(unknown), listed, adopted, tuple(alike), tuple(kept), len(pushed) - len(with_list)
+    )
 
 
 def files_in_question(pushed: Mapping[str, LiveSegment], live: Mapping[str, LiveSegment], refreshed_folder: str = "") -> set[str]:
-    """URIs of live segments' files of which it matters whether they exist: a push has the same bytes under an URI that is new, or they
-    lie in the folder of a REFRESH job and do not come."""
+    """URIs of live segments' files of which it matters whether they exist: a push has the same bytes under an URI that is new, they lie
+    in the folder of a REFRESH job and do not come, or their segment has the time range and number of rows of a new one."""
     uris = {file.uri for segment in pushed.values() for file in segment.files}
     copies = _new_contents(pushed, live)
-    missing = (file for segment in live.values() for file in segment.files if file.uri not in uris)
-    return {file.uri for file in missing if file.content in copies or _lies_in(refreshed_folder, file.uri)}
+    extents = _timed_extents({name: segment for name, segment in pushed.items() if name not in live})
+    missing = [(segment, file) for name, segment in live.items() for file in segment.files if file.uri not in uris]
+    return {file.uri for segment, file in missing if file.content in copies or segment.extent in extents or _lies_in(refreshed_folder, file.uri)}
 
 
 def shared_rows(pushed: Mapping[str, LiveSegment], others: Mapping[str, LiveSegment]) -> list[Overlap]:
@@ -177,7 +194,11 @@ def _fates(pushed: Mapping[str, LiveSegment], live: Mapping[str, LiveSegment], k
         for file in segment.inputs.files if segment.inputs is not None else ():
             rows[file.uri] += file.num_rows
             wanted[file.uri] = file.file_rows
+    wanted |= dict.fromkeys(known.empty, 0)
     copies = _new_contents(pushed, live)
+    moved = _moved(copies, [file for segment in live.values() for file in segment.files if file.uri not in wanted], known)
+    # Of equal files, each new one stands for one that is gone; a copy is what is left over.
+    num_copies = {content: len(new) - sum(1 for uri in moved.values() if uri in new) for content, new in copies.items()}
 
     def comes(uri: str) -> _Fate:
         return _Fate.COMES if known.are_whole or rows[uri] == wanted[uri] else _Fate.COMES_PARTLY
@@ -185,14 +206,10 @@ def _fates(pushed: Mapping[str, LiveSegment], live: Mapping[str, LiveSegment], k
     def fate(file: SegmentInput) -> _Fate:
         if file.uri in wanted:
             return comes(file.uri)
-        if file.content in copies:
-            match known.exists.get(file.uri):
-                case False:
-                    return comes(copies[file.content])
-                case True:
-                    return _Fate.COPY
-                case None:
-                    return _Fate.MAY_BE_COPY
+        if file.uri in moved:
+            return comes(moved[file.uri])
+        if num_copies.get(file.content, 0) > 0:
+            return _Fate.COPY if known.exists.get(file.uri) is True else _Fate.MAY_BE_COPY
         is_gone = known.exists.get(file.uri) is False and _lies_in(known.refreshed_folder, file.uri)
         return _Fate.GOES if is_gone else _Fate.STAYS
 
@@ -203,10 +220,27 @@ def _lies_in(folder: str, uri: str) -> bool:
     return bool(folder) and uri.startswith(folder)
 
 
-def _new_contents(pushed: Mapping[str, LiveSegment], live: Mapping[str, LiveSegment]) -> dict[tuple[int, str] | None, str]:
-    """Contents of the pushed files whose URIs the table does not have → an URI of each."""
+def _new_contents(pushed: Mapping[str, LiveSegment], live: Mapping[str, LiveSegment]) -> dict[tuple[int, str] | None, set[str]]:
+    """Contents of the pushed files whose URIs the table does not have → their URIs."""
     known = {file.uri for segment in live.values() for file in segment.files}
-    return {file.content: file.uri for segment in pushed.values() for file in segment.files if file.uri not in known and file.content is not None}
+    found: dict[tuple[int, str] | None, set[str]] = {}
+    for file in (file for segment in pushed.values() for file in segment.files):
+        if file.uri not in known and file.content is not None:
+            found.setdefault(file.content, set()).add(file.uri)
+    return found
+
+
+def _moved(copies: Mapping[tuple[int, str] | None, set[str]], others: Collection[SegmentInput], known: KnownFiles) -> dict[str, str]:
+    """Files that are gone → the new one of the same bytes, one each, by URI."""
+    gone: dict[tuple[int, str] | None, set[str]] = {}
+    for file in others:
+        if file.content in copies and known.exists.get(file.uri) is False:
+            gone.setdefault(file.content, set()).add(file.uri)
+    return {old: new for content, uris in gone.items() for old, new in zip(sorted(uris), sorted(copies[content]), strict=False)}
+
+
+def _timed_extents(segments: Mapping[str, LiveSegment]) -> set[Extent]:
+    return {segment.extent for segment in segments.values() if segment.start_ms is not None and segment.num_docs}
 
 
 def _two_versions(pushed: Mapping[str, LiveSegment]) -> Iterator[Overlap]:
@@ -241,10 +275,10 @@ def _adopted(pushed: Mapping[str, LiveSegment], live: Mapping[str, LiveSegment])
     return listed, frozenset(listed.values())
 
 
-def _by_extent(segments: Mapping[str, LiveSegment], others: Collection[str]) -> dict[tuple[int | None, int | None, int], list[str]]:
+def _by_extent(segments: Mapping[str, LiveSegment], others: Collection[str]) -> dict[Extent, list[str]]:
     """Names of those segments whose names the others do not have, by time range and rows."""
-    found: dict[tuple[int | None, int | None, int], list[str]] = {}
+    found: dict[Extent, list[str]] = {}
     for name, segment in segments.items():
         if name not in others:
-            found.setdefault((segment.start_ms, segment.end_ms, segment.num_docs), []).append(name)
+            found.setdefault(segment.extent, []).append(name)
     return found

@@ -35,6 +35,7 @@ def push_segments(
     file_systems: FileSystemSettings | None = None,
     replaces: ReplaceScope | None = None,
     are_whole: bool = False,
+    empty_files: Sequence[str] = (),
     checks_inputs: bool = True,
     clock: Clock | None = None,
     progress: Progress = lambda segment: None,
@@ -47,6 +48,7 @@ def push_segments(
         file_systems: instead of the job's pinotFSSpecs.
         replaces: what they replace at once, instead of what the job's consistentPush says.
         are_whole: they are all that the job built of its input files.
+        empty_files: URIs of those that have no row, as lists write them.
         checks_inputs: compare their input files with those of the table's segments.
 
     Raises:
@@ -55,11 +57,11 @@ def push_segments(
     files = file_systems or file_systems_of(spec)
     if replaces is None:
         replaces = _scope_of(spec, segments, files)
-    settings = replace(settings_of(spec, are_whole=are_whole), replace=replaces, checks_inputs=checks_inputs)
+    settings = replace(settings_of(spec, are_whole=are_whole, empty_files=empty_files), replace=replaces, checks_inputs=checks_inputs)
     return push(settings, segments, access=access or access_of(spec), file_systems=files, clock=clock, progress=progress)
 
 
-def settings_of(spec: IngestionJobSpec, *, are_whole: bool = False) -> PushSettings:
+def settings_of(spec: IngestionJobSpec, *, are_whole: bool = False, empty_files: Sequence[str] = ()) -> PushSettings:
     """The settings of a job's push. `are_whole`: of all that it built."""
     mode = spec.job_type.push_mode
     if mode is None:
@@ -80,6 +82,7 @@ def settings_of(spec: IngestionJobSpec, *, are_whole: bool = False) -> PushSetti
         copy_to_deep_store=job.copy_to_deep_store_for_metadata_push,
         asks_table=spec.pinotpy.consistent_push is None,
         are_whole=are_whole,
+        empty_files=tuple(empty_files),
         input_folder=_listed_folder(spec.input_dir_uri) if are_whole and spec.pinotpy.consistent_push is not ConsistentPush.NONE else "",
         allows_duplicates=spec.pinotpy.allow_duplicates,
         adopts=spec.pinotpy.adopt,

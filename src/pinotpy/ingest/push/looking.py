@@ -57,7 +57,7 @@ def look(cluster: Cluster, sources: Sequence[SegmentSource], settings: PushSetti
     if settings.checks_inputs:
         left = {name: segment for name, segment in live.items() if name not in set(asked.segments_from)}
         exists = _whether_there(files_in_question(pushed, left, settings.input_folder), file_systems)
-        plan = plan_inputs(pushed, left, KnownFiles(exists, settings.are_whole, settings.input_folder), adopts=settings.adopts)
+        plan = plan_inputs(pushed, left, KnownFiles(exists, settings.are_whole, settings.input_folder, settings.empty_files), adopts=settings.adopts)
         refuse(plan, settings)
     gone = {*asked.segments_from, *(() if settings.allows_duplicates else plan.replaced)}
     if settings.replace is None and not gone:
@@ -71,8 +71,8 @@ def refuse(plan: InputPlan, settings: PushSettings) -> None:
     faults = []
     if plan.lost:
         faults.append(
-            f"{_num_rows(plan.lost):,} rows would be lost: new content comes under the name of {_named(plan.lost)}, whose rows are of files that are not in "
-            "this push; give the new segments names of their own, such as by segment.name.prefix or .postfix, or delete the old ones first"
+            f"{_num_rows(plan.lost):,} rows would be lost: segments come under the name of {_named(plan.lost)}, whose rows are of files that are "
+            "not in this push; give the new segments names of their own, such as by segment.name.prefix or .postfix, or delete the old ones first"
         )
     if plan.versions and not settings.allows_duplicates:
         faults.append(f"two versions of one file are in this push: {_named(plan.versions)} and another segment; remove the archive of the older one")
@@ -81,6 +81,12 @@ def refuse(plan: InputPlan, settings: PushSettings) -> None:
             f"{_num_rows(plan.twice):,} rows would be there twice, those in {_named(plan.twice)}: they stay, as rows of other files are with them, a file was "
             "copied and not moved, or nothing says that all rows of the file come; push all these files in one job that builds and pushes, or replace the "
             "table or a range of times (--replace-table; consistentPush), or add the rows all the same (--allow-duplicates; pinotpy.allowDuplicates)"
+        )
+    if plan.alike and not settings.allows_duplicates:
+        faults.append(
+            f"{len(plan.alike):,} segments of files that are gone have the time range and the number of rows of segments that come: "
+            f"{shown(plan.alike)}; if the files were renamed and changed, such as packed, delete these segments first (DELETE "
+            "/segments/{table}/{segment}); else add the rows all the same (--allow-duplicates; pinotpy.allowDuplicates)"
         )
     if plan.unknown and not settings.allows_duplicates:
         faults.append(

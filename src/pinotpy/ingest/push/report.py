@@ -164,7 +164,11 @@ class PushReport:
         for cluster in self.clusters:
             if cluster.cause:
                 lines.append(f"{', '.join(cluster.controllers)}: {cluster.cause}")
-            lines += [f"{segment.name}: {segment.cause}" for segment in cluster.segments if segment.outcome is Outcome.FAILED]
+            failed: dict[str, list[str]] = {}
+            for segment in cluster.segments:
+                if segment.outcome is Outcome.FAILED and segment.cause != cluster.cause:
+                    failed.setdefault(segment.cause, []).append(segment.name)
+            lines += [f"{', '.join(names[:3])}{f' and {len(names) - 3:,} more' if len(names) > 3 else ''}: {cause}" for cause, names in failed.items()]
         return lines if len(lines) <= 20 else [*lines[:20], f"and {len(lines) - 20} more"]
 
     def to_json(self) -> dict[str, Any]:

@@ -53,6 +53,7 @@ class PushSettings:
         asks_table: without `replace`: the whole table is replaced if its config says consistentDataPush.
         checks_inputs: compare the segments' input files with those of the table's segments; without, they are sent as they are.
         are_whole: of its input files the push has all rows: it is what a job built of them.
+        empty_files: URIs, as lists of input files write them, of files of the push that have no row, and so no segment.
         input_folder: of a job, the folder that it reads, as lists of input files write it, with '/' at its end; what is gone from it goes from a
             REFRESH table. "" = none.
         allows_duplicates: push also rows of files that stay in other segments, or may.
@@ -77,6 +78,7 @@ class PushSettings:
     asks_table: bool = False
     checks_inputs: bool = True
     are_whole: bool = False
+    empty_files: tuple[str, ...] = ()
     input_folder: str = ""
     allows_duplicates: bool = False
     adopts: bool = False

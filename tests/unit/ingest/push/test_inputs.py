@@ -44,6 +44,7 @@ def found(result: InputPlan) -> dict[str, Any]:
         "unknown": list(result.unknown),
         "listed": dict(result.listed),
         "adopted": sorted(result.adopted),
+        "alike": list(result.alike),
         "kept": list(result.kept),
     }
     return {key: value for key, value in plain.items() if value}
@@ -92,6 +93,23 @@ CASES: dict[str, tuple[dict[str, LiveSegment], dict[str, LiveSegment], Files, Fi
         {"exists": {"a": True}},
         {"kept": ["o"]},
     ),
+    "one of two equal files moved, the other is gone": (
+        {"s_n": segment({"n": "1"}, times=(1, 2))},
+        {"s_a": segment(A), "s_b": segment({"b": "1"})},
+        {"exists": {"a": False, "b": False}},
+        {"replaced": ["s_a"], "kept": ["s_b"]},
+    ),
+    "a copy moved, its original stays": (
+        {"s_n": segment({"n": "1"})},
+        {"s_a": segment(A), "s_b": segment({"b": "1"})},
+        {"exists": {"a": True, "b": False}},
+        {"replaced": ["s_b"], "kept": ["s_a"]},
+    ),
+    "renamed and packed": ({"s_n": segment({"a.gz": "x"})}, {"s_a": segment(A)}, {"exists": {"a": False}}, {"alike": ["s_a"]}),
+    "gone, and one of other times comes": ({"s_n": segment(B, times=(10, 19))}, {"s_a": segment(A)}, {"exists": {"a": False}}, {"kept": ["s_a"]}),
+    "gone, and one without times comes": ({"s_n": segment(B, times=None)}, {"s_a": segment(A, times=None)}, {"exists": {"a": False}}, {"kept": ["s_a"]}),
+    "emptied": ({"s_b": segment(B)}, {"s_a": segment(A), "s_b": segment(B)}, {"empty": [FOLDER + "a"], "exists": {"a": True}}, {"replaced": ["s_a"]}),
+    "emptied, beside another": ({"s_b": segment(B)}, {"s_ab": segment({**A, **B})}, {"empty": [FOLDER + "a"]}, {"replaced": ["s_ab"]}),
     # Files whose rows are in several segments.
     "all segments of a file": (
         {"d1": segment({"a": ("x", 6, 10)}, crc=2), "d9": segment({"a": ("x", 4, 10)})},
@@ -108,7 +126,12 @@ CASES: dict[str, tuple[dict[str, LiveSegment], dict[str, LiveSegment], Files, Fi
     # REFRESH.
     "gone from the folder": ({"s_b": segment(B)}, {"s_a": segment(A)}, {"refreshed_folder": FOLDER, "exists": {"a": False}}, {"replaced": ["s_a"]}),
     "left out by the job": ({"s_b": segment(B)}, {"s_a": segment(A)}, {"refreshed_folder": FOLDER, "exists": {"a": True}}, {"kept": ["s_a"]}),
-    "of another folder": ({"s_b": segment(B)}, {"s_a": segment(A)}, {"refreshed_folder": "file:///other/", "exists": {"a": False}}, {"kept": ["s_a"]}),
+    "of another folder": (
+        {"s_b": segment(B, times=(10, 19))},
+        {"s_a": segment(A)},
+        {"refreshed_folder": "file:///other/", "exists": {"a": False}},
+        {"kept": ["s_a"]},
+    ),
     "gone, and its name is another file's": (
         {"x_0": segment(B, crc=2)},
         {"x_0": segment(A)},
@@ -144,7 +167,7 @@ def test_what_becomes_of_live_segments(case: str) -> None:
 
 
 def test_what_is_in_question_is_what_may_have_moved_or_gone() -> None:
-    live = {"s": segment({**A, **B}), "t": segment({"other:/d": "4"})}
+    live = {"s": segment({**A, **B}), "t": segment({"other:/d": "4"}, times=(1, 2))}
     assert files_in_question({"n": segment({"n": "1"})}, live) == {FOLDER + "a"}
     assert files_in_question({"n": segment({"n": "5"})}, live, FOLDER) == {FOLDER + "a", FOLDER + "b"}
     assert files_in_question({"n": segment({**A, **B})}, live, FOLDER) == set()

@@ -156,8 +156,18 @@ def test_the_folder_of_an_appended_table_says_nothing(table: Table) -> None:
     a, b = table.file("a"), table.file("b")
     table.push(table.build("p_a", a))
     a.unlink()
-    report = table.push(table.build("p_b", b), input_folder=f"file://{b.parent}/")
+    with pytest.raises(AlreadyExistsError, match=r"1 segments of files that are gone have the time range .*segment p_a; if the files were renamed"):
+        table.push(table.build("p_b", b))
+    report = table.push(table.build("p_c", b, day=18_030), input_folder=f"file://{b.parent}/")
     assert numbers(report) == {"segmentsPushed": 1, "segmentsOfOtherFiles": 1}
+
+
+def test_what_the_table_has_of_a_file_that_has_no_row_any_more_goes(table: Table) -> None:
+    a, b = table.file("a"), table.file("b")
+    kept = table.build("p_b", b)
+    table.push(table.build("p_a", a), kept)
+    assert numbers(table.push(kept, empty_files=(f"file://{a}",))) == {"segmentsPresent": 1, "segmentsReplaced": 1}
+    assert table.visible() == ["p_b"]
 
 
 def test_segments_from_before_are_adopted_or_stop_the_push(table: Table) -> None:
