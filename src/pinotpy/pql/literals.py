@@ -53,12 +53,13 @@ def is_beyond(text: str) -> bool:
 
 
 def decimal_literal(text: str, position: Position) -> Literal:
-    """A SQL number with a point or an exponent: a double where that holds it exactly as written, else the exact decimal."""
+    """A SQL number with a point or an exponent: a double where its digits are what is written, else the exact decimal. What a double holds in
+    more digits is none: BIG_DECIMAL tells it from the double's shortest digits."""
     value = float(text)
     if len(text) <= 15 and text.isascii() and not text.isalnum() and "e" not in text and "E" not in text:
         return double_literal(value, position)  # 15 digits always survive
     exact = Decimal(text)
-    if math.isfinite(value) and (exact == Decimal(repr(value)) or exact == Decimal(value)):
+    if math.isfinite(value) and exact == Decimal(repr(value)):
         return double_literal(value, position)
     return Literal(exact, format(exact, "f") if -50 < exact.adjusted() < 400 else str(exact), False, position)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -16,18 +17,21 @@ from built_segments import ask, config_of, opened, schema_of
 from number_conditions import OPERATORS, VALUES, compare
 
 from pinotpy.data_types import DataType
+from pinotpy.decimals import encode_decimal
 from pinotpy.functions.scalar.number_order import beside, compared, compared_with
 from pinotpy.functions.scalar.spec import Operand, bind
 from pinotpy.pql.ast import Dialect, Literal
 
 NAMES = dict(zip(OPERATORS, ("equals", "not_equals", "less_than", "less_than_or_equal", "greater_than", "greater_than_or_equal"), strict=True))
-SCHEMA = schema_of({"n": "INT", "f": "FLOAT", "l": "LONG", "d": "DOUBLE", "k": "LONG"})
+SCHEMA = schema_of({"n": "INT", "f": "FLOAT", "l": "LONG", "d": "DOUBLE", "k": "LONG", "b": "BIG_DECIMAL"})
+DIGITS = "0.1000000000000000055511151231257827021181583404541015625"  # all that the DOUBLE 0.1 has
 ROWS: dict[str, list[Any]] = {
     "n": [0, 1, 2, 3],
     "f": [0.1, 16777216.0, 0.5, -2.5],
     "l": [2**53, 2**53 + 1, 2**63 - 1, 7],
     "d": [0.1, 2.0**53, 2.0**63, 7.0],
     "k": [0, 2**53 + 1, 2**63 - 1, 7],
+    "b": [encode_decimal(Decimal(text)) for text in ("0.1", DIGITS, "18446744073709551616", "7")],
 }
 
 
@@ -61,10 +65,19 @@ ROWS: dict[str, list[Any]] = {
         ("5 NOT IN (5.0)", []),
         ("0.1000000000000000055511151231257827 = CAST('0.1' AS DOUBLE)", [0, 1, 2, 3]),
         ("9007199254740993 = 9007199254740992.5", []),
+        ("b = 0.1", [0]),
+        (f"b = {DIGITS}", [1]),
+        (f"-{DIGITS} = -1 * b", [1]),
+        (f"b IN ({DIGITS}, 7.0)", [1, 3]),
+        (f"b BETWEEN {DIGITS} AND 1", [1]),
+        (f"NULLIF(b, {DIGITS}) IS NULL", [1]),
+        ("b = 18446744073709551616.0", [2]),
+        (f"d = {DIGITS}", [0]),
+        (f"f = {DIGITS}", [0]),
     ],
 )
 def test_conditions_select_the_same_rows_in_where_and_as_values(condition: str, rows: list[int]) -> None:
-    for index in ({}, {"noDictionaryColumns": ["f", "l", "d", "k"]}):
+    for index in ({}, {"noDictionaryColumns": ["f", "l", "d", "k", "b"]}):
         segment = opened(SCHEMA, config_of(index), ROWS)
         for null_handling in (False, True):
             for text in (f"SELECT n FROM t WHERE {condition}", f"SELECT n FROM t WHERE ({condition}) IS TRUE", f"SELECT n FROM t WHERE NOT NOT ({condition})"):
