@@ -49,7 +49,7 @@ def compile_without_table(statement: Statement, options: QueryOptions, check: Ch
         check()
         check_functions(written)
         _expect_constant(written)
-        expression = fold_functions(at_moment(fold_functions(written), now_ms))
+        expression = fold_functions(at_moment(fold_functions(written, null_handling=True), now_ms), null_handling=True)
         checked.value(expression)
         return expression
 

@@ -79,7 +79,7 @@ class SqlCompiler:
     def _prepared(self, expression: Expression) -> Expression:
         """Constants folded, known names in the schema's spelling, aggregations rewritten; unknown names are left for `resolve`."""
         self._resolver.check()
-        expression = self._typed(fold_functions(self._spelled(expression)))
+        expression = self._typed(fold_functions(self._spelled(expression), null_handling=self._null_handling))
         return rewrite_aggregations(expression, self._resolver.is_multi_value)
 
     def _typed(self, expression: Expression) -> Expression:
@@ -248,7 +248,7 @@ class SqlCompiler:
         inner = next(aggregations_in(where), None)
         if inner is not None:
             raise QueryExecutionError(f"Unsupported function: {inner.name} in WHERE: conditions on aggregations go to HAVING{position_text(inner.position)}")
-        return self._filters.compile(self._typed(fold_functions(self._resolver.resolve(where))))
+        return self._filters.compile(self._typed(fold_functions(self._resolver.resolve(where), null_handling=self._null_handling)))
 
     def _sort_key(self, expression: Expression | AggregationRef, item: OrderItem) -> OrderBy:
         return OrderBy(expression, item.ascending, item.nulls_last)

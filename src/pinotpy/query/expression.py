@@ -72,24 +72,24 @@ class Rows:
             return literal_scalar(expression)
         if isinstance(expression, Call):
             condition = _CONDITIONS.get(expression.name)
-            if condition is not None:
-                return condition(self, expression)
-            return self._call(expression)
+            return self._call(expression) if condition is None else self._known(condition(self, expression))
         raise QueryExecutionError("* is no value: name the columns")
 
     def _call(self, call: Call) -> pa.Array:
         """A scalar function. Where nulls read as defaults, null vectors still decide COALESCE, a function without a value gives
         '', 0, 0.0 or false, also inside another, and a key that a MAP lacks the default null value of its type."""
-        bound = self.types.bound(call)
-        if self.context.null_handling:
-            return evaluate_function(bound, [self.value(arg) for arg in call.args], self.count)
-        values = [self._present(arg) if call.name == "coalesce" else self.value(arg) for arg in call.args]
-        found = evaluate_function(bound, values, self.count)
-        if not found.null_count:
+        found = self.computed(call)
+        if self.context.null_handling or not found.null_count:
             return found
+        data_type = self.types.bound(call).data_type
         if call.name in ("coalesce", "item"):
-            return pc.fill_null(found, pa.scalar(default_null_value(bound.data_type, FieldType.DIMENSION)).cast(found.type))
-        return _without_null(found, bound.data_type)
+            return pc.fill_null(found, pa.scalar(default_null_value(data_type, FieldType.DIMENSION)).cast(found.type))
+        return _without_null(found, data_type)
+
+    def computed(self, call: Call) -> pa.Array:
+        """What a scalar function makes of its arguments, null where it has no value, in both null modes."""
+        by_nulls = call.name == "coalesce" and not self.context.null_handling
+        return evaluate_function(self.types.bound(call), [self._present(arg) if by_nulls else self.value(arg) for arg in call.args], self.count)
 
     def _present(self, expression: Expression) -> Value:
         """Values as they read without null handling, null where the row has none."""
@@ -126,7 +126,11 @@ class Rows:
     def truth(self, expression: Expression) -> pa.Array:
         """The expression as a condition, BOOLEAN with null for unknown: numbers are true unless they are 0."""
         values = spread(self.value(expression), self.count)
-        return values if pa.types.is_boolean(values.type) else pc.not_equal(spread(self.doubles(expression), self.count), 0.0)
+        return self._known(values if pa.types.is_boolean(values.type) else pc.not_equal(spread(self.doubles(expression), self.count), 0.0))
+
+    def _known(self, condition: pa.Array) -> pa.Array:
+        """A condition, false where it is unknown unless nulls are handled: its negation is true there."""
+        return condition if self.context.null_handling or not condition.null_count else pc.fill_null(condition, False)
 
     def doubles(self, expression: Expression) -> Value:
         """Values as DOUBLE; raises for values that are no numbers."""
@@ -154,7 +158,7 @@ class Rows:
             case ExpressionPredicate(expression=expression):
                 return self.truth(expression)
             case Predicate():
-                return _predicate(self, condition)
+                return self._known(_predicate(self, condition))
 
 
 def _without_null(values: pa.Array, data_type: DataType) -> pa.Array:

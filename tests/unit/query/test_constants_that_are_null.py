@@ -50,6 +50,7 @@ CONDITIONS = [
     *(f"{null} {sign} i" for null in NUMBERS[:2] for sign in ("=", ">")),
     *(text.format(null) for null in NUMBERS for text in ("i IN (1, {})", "i NOT IN (1, {}, 7)", "i IN ({})", "i BETWEEN {} AND 2", "i NOT BETWEEN 2 AND {}")),
     *("NULLIF(2, 2) IN (1, 2)", "2 IN (2, NULLIF(1, 1))", "2 NOT IN (1, NULLIF(1, 1))", "NULLIF(2, 2) BETWEEN 1 AND 2", "2 BETWEEN 1 AND NULLIF(2, 2)"),
+    *("1 = NULLIF(1, 1)", "NULLIF(1, 1) = NULLIF(1, 1)", "NULLIF(TRUE, TRUE) = FALSE", "CAST(NULL AS TIMESTAMP) < CAST(NULL AS TIMESTAMP)"),
     *(text.format(null) for null in TEXTS for text in ("{} LIKE 'a%'", "k = {}", "k <> {}", "k LIKE {}", "k NOT LIKE {}", "k IN ('a', {})")),
     *(f"REGEXP_LIKE(k, {null})" for null in TEXTS),
     *("i = NULLIF(2, 2) OR i > 2", "i <> NULLIF(2, 2) AND k = 'a'", "NOT (i IN (1, NULLIF(2, 2)) AND k = 'ab')", "NULLIF(1 = 1, 2 > 1)"),
@@ -76,7 +77,11 @@ def test_a_constant_null_is_unknown_on_every_road(cluster: InProcessCluster, con
     assert ask(f"SELECT id FROM t WHERE ({condition}) IS NOT TRUE ORDER BY id") == sorted([*false, *unknown])
     assert ask(f"SELECT id FROM t WHERE CASE WHEN {condition} THEN 1 ELSE 0 END = 1 ORDER BY id") == true
     assert ask(f"SELECT COUNT(*) FILTER (WHERE {condition}), COUNT(*) FILTER (WHERE NOT ({condition})) FROM t") == [[len(true), len(false)]]
-    assert sorted(ask(f"SELECT id FROM t GROUP BY id, i, k HAVING {condition}")) == true
+    assert ask(f"SELECT id FROM t WHERE CASE WHEN NOT ({condition}) THEN 1 ELSE 0 END = 1 ORDER BY id") == false
+    assert ask(f"SELECT NOT ({condition}) FROM t ORDER BY id") == [None if row in unknown else row in false for row in range(len(values))]
+    for part, rows in ((condition, true), (f"NOT ({condition})", false)):
+        assert sorted(ask(f"SELECT id FROM t GROUP BY id, i, k HAVING {part}")) == rows
+        assert sorted(row for row, *_ in ask(f"SELECT id, {part} FROM t GROUP BY id, i, k") if _[0]) == rows
     if null_handling:
         assert ask(f"SELECT {condition} FROM t ORDER BY id") == values
         assert ask(f"SELECT id FROM t WHERE ({condition}) IS NULL ORDER BY id") == unknown

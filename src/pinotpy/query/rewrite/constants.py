@@ -3,7 +3,8 @@
 What they are named by is their value, as in the reference (sql-live.md §2): bare where nothing but constants is selected, quoted beside
 columns. A TIMESTAMP becomes LONG, JSON text, as there. Arrays, calls with a NULL, user functions and calls of
 the clock (pin_time.py) stay calls; what the clock's functions cannot take is refused here all the same, as the reference does. In
-comparisons, lists, bounds and patterns calls with a NULL become constants, too: a condition with a null among them is unknown.
+comparisons, lists, bounds and patterns calls with a NULL become constants, too: a condition with a null among them is unknown,
+without null handling false.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from __future__ import annotations
 from dataclasses import replace
 from operator import is_
 from typing import Final
+
+import pyarrow as pa
 
 from pinotpy.data_types import DataType
 from pinotpy.decimals import decode_decimal
@@ -28,12 +31,19 @@ from pinotpy.query.result_types import COMPARISONS, CONDITIONS, PREDICATES, lite
 from pinotpy.query.rewrite.fold import fold_constants
 
 _TAKES_LITERALS: Final = COMPARISONS | {"between", "in", "not_in", "like", "regexp_like", "text_match", "json_match"}
-_NO_TABLE: Final = QueryContext(Dialect.SQL, QueryKind.SELECTION, "", (), null_handling=True)
+_NO_TABLE: Final = QueryContext(Dialect.SQL, QueryKind.SELECTION, "", ())
 # As in the reference, whose constants have no such types.
 _SHOWN_AS: Final = {DataType.TIMESTAMP: DataType.LONG, DataType.JSON: DataType.STRING}
 
 
-def fold_functions(expression: Expression) -> Expression:
+class _Constants(Rows):
+    """Constants: the null that a function makes of them is no default of a column, in both null modes."""
+
+    def _call(self, call: Call) -> pa.Array:
+        return self.computed(call)
+
+
+def fold_functions(expression: Expression, *, null_handling: bool) -> Expression:
     """The expression of SQL with its constant parts computed, arithmetic among them.
 
     Raises:
@@ -41,19 +51,19 @@ def fold_functions(expression: Expression) -> Expression:
     """
     if not isinstance(expression, Call):
         return expression
-    args = tuple([arg if type(arg) is Literal else fold_functions(arg) for arg in expression.args])
-    condition = None if expression.filter is None else fold_functions(expression.filter)
+    args = tuple([arg if type(arg) is Literal else fold_functions(arg, null_handling=null_handling) for arg in expression.args])
+    condition = None if expression.filter is None else fold_functions(expression.filter, null_handling=null_handling)
     if condition is not expression.filter or any(new is not old for new, old in zip(args, expression.args, strict=True)):
         expression = replace(expression, args=args, filter=condition)
     if expression.filter is not None or not all(isinstance(arg, Literal) for arg in args):
-        return _with_literals(expression) if expression.name in _TAKES_LITERALS else expression
+        return _with_literals(expression, null_handling) if expression.name in _TAKES_LITERALS else expression
     folded = fold_constants(expression)
-    return _computed(folded) if isinstance(folded, Call) else folded
+    return _computed(folded, null_handling) if isinstance(folded, Call) else folded
 
 
-def _with_literals(condition: Call) -> Call:
+def _with_literals(condition: Call, null_handling: bool) -> Call:
     """The condition with its constant arguments computed, those with a NULL among them."""
-    args = [_evaluated(arg) if isinstance(arg, Call) and _is_constant(arg) else arg for arg in condition.args]
+    args = [_evaluated(arg, null_handling) if isinstance(arg, Call) and _is_constant(arg) else arg for arg in condition.args]
     return condition if all(map(is_, args, condition.args)) else replace(condition, args=tuple(args))
 
 
@@ -87,14 +97,14 @@ def _reads_clock(call: Call) -> bool:
     return function is not None and not function.constant and function.origin is None and function.arguments_min <= len(call.args) <= function.arguments_max
 
 
-def _computed(call: Call) -> Expression:
+def _computed(call: Call, null_handling: bool) -> Expression:
     if not (_reads_clock(call) or _is_computed(call)) or any(isinstance(arg, Literal) and arg.value is None for arg in call.args):
         return call
-    return _evaluated(call)
+    return _evaluated(call, null_handling)
 
 
-def _evaluated(call: Call) -> Expression:
-    rows = Rows(_NO_TABLE, 1, _no_column, _no_column)
+def _evaluated(call: Call, null_handling: bool) -> Expression:
+    rows = _Constants(replace(_NO_TABLE, null_handling=null_handling), 1, _no_column, _no_column)
     try:
         kind = rows.types.of(call)
         if _reads_clock(call) or not kind.single_value or kind.data_type is None or kind.data_type is DataType.MAP:
