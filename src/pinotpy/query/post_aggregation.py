@@ -1,8 +1,8 @@
 """Expressions and conditions over finished groups: HAVING, ORDER BY and selected expressions such as ROUND(SUM(a) / COUNT(*), 2).
 
 Evaluated once per answer over whole columns: aggregations and group keys stand as columns of one small table, over which scalar
-functions and conditions mean what they mean over rows. Null is null in both null modes: only aggregates of nothing and CASE
-without ELSE give one. A condition that is unknown is not true.
+functions and conditions mean what they mean over rows: without null handling they take the null that a function makes for the
+default of its type. Where it is itself what is shown or ordered by, such as a CASE without ELSE, it is null in both null modes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from pinotpy.query.context import (
 from pinotpy.query.expression import Rows
 from pinotpy.query.positions import position_text
 from pinotpy.query.reduced import ResultType
-from pinotpy.query.result_types import argument_of, result_type, types_of
+from pinotpy.query.result_types import CONDITIONS, argument_of, result_type, types_of
 
 # Their values have no type of their own in the reference: an answer names them OBJECT (sql-live §3).
 _UNTYPED: Final = frozenset({"case", "cast", "coalesce", "nullif"})
@@ -63,7 +63,10 @@ def evaluate(expression: Expression | AggregationRef, groups: Groups) -> pa.Arra
         case _ if expression in groups.keys:
             return groups.keys[expression]
         case _:
-            return _rows(groups).evaluate(_over_columns(expression, groups.context))
+            rows, over_columns = _rows(groups), _over_columns(expression, groups.context)
+            if isinstance(over_columns, Call) and over_columns.name not in CONDITIONS:
+                return rows.computed(over_columns)
+            return rows.evaluate(over_columns)
 
 
 def _rows(groups: Groups) -> Rows:
@@ -100,7 +103,7 @@ def as_rows_of_groups(context: QueryContext) -> QueryContext:
     for index, aggregation in enumerate(context.aggregations):
         found = type_of_aggregation(context, aggregation)
         values.append(ColumnRef(f"$agg{index}", found.data_type or DataType.STRING, found.single_value))
-    return replace(context, columns=(*keys, *values), null_handling=True)
+    return replace(context, columns=(*keys, *values))
 
 
 def _over_columns(expression: Expression | AggregationRef, context: QueryContext) -> Expression:
