@@ -8,7 +8,7 @@ from pinotpy.broker.catalog import Half, Target
 from pinotpy.broker.parts import Broker
 from pinotpy.broker.plan_cache import BoundQuery
 from pinotpy.broker.scatter import Gathered, scatter
-from pinotpy.errors import MemoryLimitError, QueryTimeoutError
+from pinotpy.errors import MemoryLimitError, QueryTimeoutError, ServerNotRespondingError
 from pinotpy.query.context import QueryContext
 from pinotpy.query.context_codec import encode_context
 from pinotpy.query.literals import encode_literals, literals_of
@@ -78,7 +78,10 @@ class _Asking:
         request = ServerRequest(
             RequestKind.QUERY, number, int(timeout_s * 1000), broker.broker_id, "", half.table, segments, half.encoded, flags, 0, half.literals
         )
-        partial = await broker.send(server, request, timeout_s + LAST_WORD_S)
+        try:
+            partial = await broker.send(server, request, timeout_s + LAST_WORD_S)
+        except ServerNotRespondingError as error:  # whose message has the time of this call, not the query's
+            raise ServerNotRespondingError(f"server '{server}' did not answer in the query's time", server=server) from error
         self._received_bytes += partial.num_bytes
         if self._received_bytes > broker.limits.memory_max_bytes:
             raise MemoryLimitError(

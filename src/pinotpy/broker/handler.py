@@ -21,7 +21,7 @@ from pinotpy.broker.plan_cache import Asked, BoundQuery, Plan
 from pinotpy.broker.scatter import Gathered
 from pinotpy.broker.time_limit import TimeLimit, time_limit
 from pinotpy.config.schema import Schema
-from pinotpy.errors import ParseError, PinotError, QueryCancelledError, QueryTimeoutError
+from pinotpy.errors import ParseError, PinotError, QueryCancelledError, QueryTimeoutError, ServerNotRespondingError
 from pinotpy.pql.ast import Dialect, Statement
 from pinotpy.pql.parser import parse_pql, parse_sql
 from pinotpy.query.combine import merge_partials
@@ -130,7 +130,9 @@ async def answer_query(broker: Broker, question: Question, may_read: Callable[[s
             shown = await _show(broker, functools.partial(result_keys, context, result), result, deadline_ns)
     except PinotError as error:
         shown = table = None
-        envelope.exceptions.append(QueryException(error.code, error.message))
+        # Past a server that did not answer in time, the time is up for all that the broker does.
+        if not isinstance(error, QueryTimeoutError) or all(one.code != ServerNotRespondingError.code for one in envelope.exceptions):
+            envelope.exceptions.append(QueryException(error.code, error.message))
     if limit is not None:
         envelope.warnings = limit.warnings()
         envelope.exceptions = limit.named_in(envelope.exceptions) if envelope.exceptions else []

@@ -15,6 +15,7 @@ from pinotpy.broker.time_limit import time_limit
 from pinotpy.clock import ManualClock
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
+from pinotpy.errors import ServerNotRespondingError
 from pinotpy.pql.ast import Dialect
 from pinotpy.query.control import timeout_error
 from pinotpy.query.partial import QueryException
@@ -97,6 +98,21 @@ def test_time_that_is_up_in_the_broker_names_the_limit_too(cluster: InProcessClu
     (exception,) = cluster.sql(TEXT, query_options="timeoutMs=700")["exceptions"]
     assert exception["errorCode"] == 250 and "while its answer was written" in exception["message"]
     assert exception["message"].endswith("or raise the option timeoutMs (700 ms); the option may be at most 10000")
+
+
+def test_a_server_that_does_not_answer_in_time_is_the_only_fault(cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = ManualClock()
+
+    async def send(server: str, _: Any, timeout_s: float) -> Any:
+        clock.advance(round(timeout_s * 1000))
+        raise ServerNotRespondingError(f"{server} did not answer within {timeout_s * 1000:.0f} ms", server=server)
+
+    monkeypatch.setattr(cluster.broker, "clock", clock)
+    monkeypatch.setattr(cluster.broker, "send", send)
+    monkeypatch.setattr(cluster.broker, "quarantine", {})
+    late, *others = cluster.sql(TEXT, query_options="timeoutMs=100")["exceptions"]
+    assert late["errorCode"] == 427 and {one["errorCode"] for one in others} <= {305}
+    assert "did not answer in the query's time: raise the option timeoutMs (100 ms)" in late["message"]
 
 
 def test_other_faults_are_left_as_they_are() -> None:
