@@ -63,7 +63,7 @@ class InProcessCluster:
         self.directory = directory
         self.catalog = _DictCatalog()
         self.registries = {f"Server_test_{number}": SegmentRegistry() for number in range(num_servers)}
-        limits = QueryLimits(timeout_ms=60_000, memory_max_bytes=memory_max_bytes, threads=threads)
+        limits = QueryLimits(timeout_ms=600_000, memory_max_bytes=memory_max_bytes, threads=threads)
         self.services = {
             name: QueryService(
                 registry, QueryScheduler(CLOCK, concurrent_max=8, queue_max=100), limits, CLOCK, ServerMetrics(Metrics("server", SERVER_METRICS)), None
@@ -75,7 +75,7 @@ class InProcessCluster:
             broker_id="Broker_test_1",
             catalog=self.catalog,
             send=self._send,
-            limits=BrokerLimits(timeout_ms=60_000, hedge_after_ms=60_000),
+            limits=BrokerLimits(timeout_ms=600_000, hedge_after_ms=600_000),
             clock=CLOCK,
             metrics=BrokerMetrics(Metrics("broker", BROKER_METRICS)),
         )

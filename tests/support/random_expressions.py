@@ -21,6 +21,7 @@ PARTS = {
     "year": "year", "quarter": "quarter", "month": "month", "weekOfYear": "week", "yearOfWeek": "isoyear", "dayOfYear": "dayofyear", "day": "day",
     "dayOfWeek": "isodow", "hour": "hour", "minute": "minute", "second": "second",
 }  # fmt: skip
+_WHOLE = {"INT", "LONG"}
 COMPARISONS = {"=": "equals", "<>": "not_equals", "<": "less_than", "<=": "less_than_or_equal", ">": "greater_than", ">=": "greater_than_or_equal"}
 ARITHMETIC = {"+": ("ADD", "plus"), "-": ("SUB", "minus"), "*": ("MULT", "times"), "/": ("DIV", "divide"), "%": ("MOD", "mod")}
 WORDS = ("a", "ab", "X", "0", "é", " ", "null")
@@ -270,14 +271,19 @@ class Expressions:
             if self.rng.random() < 0.3:
                 return Expr(f"(NOT {left.ours})", f"(NOT {left.duck})", "BOOLEAN")
             return Expr(f"({left.ours} {word} {right.ours})", f"({left.duck} {word} {right.duck})", "BOOLEAN")
-        sign = self.rng.choice(list(COMPARISONS))
+        sign, is_constant = self.rng.choice(list(COMPARISONS)), False
         if self._columns(lambda c: c.single_value and c.type == "STRING") and self.rng.random() < 0.25:
             left, right, kind = self.text(depth - 1), self.text(depth - 1), "VARCHAR"
         else:
             left = self.number(depth - 1)
-            right = self._constant(left) if self.rng.random() < 0.4 else self.number(depth - 1)
-            kind = "BIGINT" if {left.type, right.type} <= {"INT", "LONG"} else "DOUBLE"
-        duck = compared(sign, f"({left.duck})::{kind}", f"({right.duck})::{kind}", kind)
+            is_constant = self.rng.random() < 0.4
+            right = self._constant(left) if is_constant else self.number(depth - 1)
+            kind = "BIGINT" if {left.type, right.type} <= _WHOLE else "DOUBLE"
+        if kind == "DOUBLE" and (left.type in _WHOLE or (right.type in _WHOLE and not is_constant)):
+            # A literal beside a double is rounded to one; all else meets by value.
+            duck = compared_with_whole(sign, left.duck, right.duck, whole_is_left=left.type in _WHOLE)
+        else:
+            duck = compared(sign, f"({left.duck})::{kind}", f"({right.duck})::{kind}", kind)
         if self.pql:
             return Expr(f"{COMPARISONS[sign]}({left.ours}, {right.ours})", f"({duck})::INTEGER", "INT")
         return Expr(f"({left.ours} {sign} {right.ours})", duck, "BOOLEAN")
@@ -303,6 +309,21 @@ def compared(sign: str, left: str, right: str, kind: str) -> str:
     if sign in (">", ">="):
         left, right = right, left
     return f"(p_less({left}, {right}))" if sign in ("<", ">") else f"(p_up_to({left}, {right}))"
+
+
+def compared_with_whole(sign: str, left: str, right: str, *, whole_is_left: bool) -> str:
+    """DuckDB's text of a comparison of an INT or LONG with a FLOAT or DOUBLE, or the other way round, by value."""
+    whole, double = (f"({left})", f"({right})::DOUBLE") if whole_is_left else (f"({right})", f"({left})::DOUBLE")
+    sign = sign if whole_is_left else {"<": ">", ">": "<", "<=": ">=", ">=": "<="}.get(sign, sign)
+    texts = {
+        "=": "p_whole_equal({0}, {1})",
+        "<>": "(NOT p_whole_equal({0}, {1}))",
+        "<": "p_whole_less({0}, {1})",
+        ">": "p_whole_more({0}, {1})",
+        "<=": "(NOT isnan({1}) AND NOT p_whole_more({0}, {1}))",
+        ">=": "(NOT isnan({1}) AND NOT p_whole_less({0}, {1}))",
+    }
+    return texts[sign].format(whole, double)
 
 
 def _without_emoji(inner: Expr) -> Expr:
