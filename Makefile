@@ -43,10 +43,11 @@ test: check ## the fast tier: ≤ 10 minutes on two cores
 	$(BIN)/python -m pytest -n 2 --dist loadscope -m "not full and not cluster" $(ARGS)
 	$(BIN)/python -m pytest -n 2 --dist loadscope -m "cluster and not full" $(SMOKE) $(ARGS)
 
-verify: check ## the full tier: every test on a live cluster, chaos, fuzz, long simulations; ≤ 30 minutes
+verify: check ## the full tier: every test on a live cluster, chaos, fuzz, long simulations, the lowest versions of dependencies; ≤ 30 minutes
 	$(BIN)/pinotpy warmup
 	$(BIN)/python -m pytest -n 2 --dist loadscope -m "full and not cluster" $(ARGS)
 	$(BIN)/python -m pytest -n 2 --dist loadscope -m "cluster" $(ARGS)
+	$(MAKE) lowest
 
 # With the lowest versions that pyproject.toml allows: in an environment of its own, with compiled kernels of its own, both kept.
 LOWEST := .venv-lowest
