@@ -22,9 +22,12 @@ MACROS = (
     "p_less(a, b) AS CASE WHEN a IS NULL OR b IS NULL THEN NULL ELSE a < b AND NOT isnan(a) AND NOT isnan(b) END",
     "p_up_to(a, b) AS CASE WHEN a IS NULL OR b IS NULL THEN NULL ELSE a <= b AND NOT isnan(a) AND NOT isnan(b) END",
     # A whole number beside a double, by value: rounding keeps the order but for what it makes equal. NaN as above.
-    "p_whole_equal(w, d) AS ((w)::DOUBLE = d AND coalesce(TRY_CAST(w AS HUGEINT) = TRY_CAST(d AS HUGEINT), true))",
-    "p_whole_less(w, d) AS (NOT isnan(d) AND ((w)::DOUBLE < d OR ((w)::DOUBLE = d AND coalesce(TRY_CAST(w AS HUGEINT) < TRY_CAST(d AS HUGEINT), false))))",
-    "p_whole_more(w, d) AS (NOT isnan(d) AND ((w)::DOUBLE > d OR ((w)::DOUBLE = d AND coalesce(TRY_CAST(w AS HUGEINT) > TRY_CAST(d AS HUGEINT), false))))",
+    "p_whole_side(w, d) AS CASE WHEN (w)::DOUBLE < d THEN -1 WHEN (w)::DOUBLE > d THEN 1 ELSE sign((w)::HUGEINT - TRY_CAST(d AS HUGEINT)) END",
+    "p_whole_equal(w, d) AS CASE WHEN w IS NULL OR d IS NULL THEN NULL ELSE NOT isnan(d) AND p_whole_side(w, d) = 0 END",
+    "p_whole_less(w, d) AS CASE WHEN w IS NULL OR d IS NULL THEN NULL ELSE NOT isnan(d) AND p_whole_side(w, d) < 0 END",
+    "p_whole_up_to(w, d) AS CASE WHEN w IS NULL OR d IS NULL THEN NULL ELSE NOT isnan(d) AND p_whole_side(w, d) <= 0 END",
+    "p_whole_more(w, d) AS CASE WHEN w IS NULL OR d IS NULL THEN NULL ELSE NOT isnan(d) AND p_whole_side(w, d) > 0 END",
+    "p_whole_from(w, d) AS CASE WHEN w IS NULL OR d IS NULL THEN NULL ELSE NOT isnan(d) AND p_whole_side(w, d) >= 0 END",
     # UTF-16 units: of the random texts, 😀 alone has two.
     "p_length(s) AS (2 * length(s) - length(replace(s, '😀', '')))::INTEGER",
     "p_upper(s) AS upper(replace(s, 'ß', 'ss'))",

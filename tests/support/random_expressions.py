@@ -315,15 +315,10 @@ def compared_with_whole(sign: str, left: str, right: str, *, whole_is_left: bool
     """DuckDB's text of a comparison of an INT or LONG with a FLOAT or DOUBLE, or the other way round, by value."""
     whole, double = (f"({left})", f"({right})::DOUBLE") if whole_is_left else (f"({right})", f"({left})::DOUBLE")
     sign = sign if whole_is_left else {"<": ">", ">": "<", "<=": ">=", ">=": "<="}.get(sign, sign)
-    texts = {
-        "=": "p_whole_equal({0}, {1})",
-        "<>": "(NOT p_whole_equal({0}, {1}))",
-        "<": "p_whole_less({0}, {1})",
-        ">": "p_whole_more({0}, {1})",
-        "<=": "(NOT isnan({1}) AND NOT p_whole_more({0}, {1}))",
-        ">=": "(NOT isnan({1}) AND NOT p_whole_less({0}, {1}))",
-    }
-    return texts[sign].format(whole, double)
+    if sign == "<>":
+        return f"(NOT p_whole_equal({whole}, {double}))"
+    name = {"=": "equal", "<": "less", "<=": "up_to", ">": "more", ">=": "from"}[sign]
+    return f"p_whole_{name}({whole}, {double})"
 
 
 def _without_emoji(inner: Expr) -> Expr:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from random_expressions import compared
 from sql_conditions import SqlConditions
-from sql_expressions import Sql, SqlExpressions, made
+from sql_expressions import Sql, SqlExpressions, made, nothing_as_zero
 from sql_rarer_aggregates import SqlRarerAggregates
 
 # Of no row: what plain mode shows.
@@ -137,10 +137,10 @@ class SqlAggregates:
         number = self.rng.choice([0, 1, 2, 3, 5, 10, -20, 100])
         if roll < 0.1:
             self.seen["HAVING BETWEEN"] += 1
-            return made("BOOLEAN", f"{{0}} BETWEEN {number} AND {number + 20}", f"({{0}} BETWEEN {number} AND {number + 20})", call)
+            return nothing_as_zero(made("BOOLEAN", f"{{0}} BETWEEN {number} AND {number + 20}", f"({{0}} BETWEEN {number} AND {number + 20})", call))
         if roll < 0.2:
             self.seen["HAVING IN"] += 1
-            return made("BOOLEAN", f"{{0}} IN (1, 2, {number})", f"({{0}} IN (1, 2, {number}))", call)
+            return nothing_as_zero(made("BOOLEAN", f"{{0}} IN (1, 2, {number})", f"({{0}} IN (1, 2, {number}))", call))
         if roll < 0.3 and self.null_handling:
             word = self.rng.choice(["IS NULL", "IS NOT NULL"])
             self.seen[f"HAVING {word}"] += 1
@@ -152,4 +152,4 @@ class SqlAggregates:
 
     def _compared(self, left: Sql, right: Sql) -> Sql:
         operator = self.rng.choice(_COMPARISONS)
-        return made("BOOLEAN", f"{{0}} {operator} {{1}}", compared(operator, "({0})::DOUBLE", "({1})::DOUBLE", "DOUBLE"), left, right)
+        return nothing_as_zero(made("BOOLEAN", f"{{0}} {operator} {{1}}", compared(operator, "({0})::DOUBLE", "({1})::DOUBLE", "DOUBLE"), left, right))
