@@ -13,7 +13,8 @@ SCRIPT = """
 import gc
 import numpy as np
 from numba import njit
-from pinotpy.kernels import code_memory, csr
+from pinotpy.kernels import code_memory
+from pinotpy.kernels.codec import csr
 
 def resident():
     line = next(line for line in open("/proc/self/status") if line.startswith("RssFile"))
@@ -56,7 +57,8 @@ def test_memory_comes_back_and_later_kernels_still_find_the_earlier_ones() -> No
 
 GROWING_TUPLES = """
 import sys, threading
-from pinotpy.kernels import code_memory, csr
+from pinotpy.kernels import code_memory
+from pinotpy.kernels.codec import csr
 
 sys.setswitchinterval(1e-5)
 garbage = [[number] for number in range(200_000)]

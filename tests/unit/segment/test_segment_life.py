@@ -327,7 +327,8 @@ def test_warming_leaves_nothing_to_compile() -> None:
 import pyarrow as pa
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
-from pinotpy.kernels import csr, ordered_bytes, packing
+from pinotpy.kernels.codec import csr, packing
+from pinotpy.kernels.text import ordered_bytes
 from pinotpy.segment.builder import build_segment_into
 from pinotpy.segment.memory_directory import MemoryDirectory
 from pinotpy.segment.immutable import open_segment

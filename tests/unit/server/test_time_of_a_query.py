@@ -23,7 +23,7 @@ from pinotpy.rpc.dispatch import Dispatcher
 from pinotpy.rpc.wire import ServerRequest, encode_request
 from pinotpy.server import query_service
 
-SERVER_LIMIT_MS = 60_000
+SERVER_LIMIT_MS = 600_000
 
 
 @pytest.fixture
