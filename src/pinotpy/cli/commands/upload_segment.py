@@ -119,8 +119,8 @@ def report_line(report: PushReport, table: str, *, is_online: bool) -> str:
 def segment_sources(place: str) -> list[str]:
     """Segments and archives that a path or URI means, sorted. A segment is a directory with a `metadata` file."""
     from pinotpy.fs.uris import LOCAL_SCHEMES, local_path, masked, scheme_of
-    from pinotpy.ingest.archive_listing import archives_among
-    from pinotpy.ingest.push.sources import ARCHIVE_SUFFIX, find_archives
+    from pinotpy.ingest.archive_listing import ARCHIVE_ENDING, archives_among
+    from pinotpy.ingest.push.sources import find_archives
 
     found: list[str] = []
     if scheme_of(place) in LOCAL_SCHEMES and (path := local_path(place)).is_dir():
@@ -128,16 +128,16 @@ def segment_sources(place: str) -> list[str]:
             return [str(path)]
         # A build leaves both forms of a segment: one of them is enough.
         there = archives_among(str(entry) for entry in path.iterdir())
-        packed = {Path(uri).name.removesuffix(ARCHIVE_SUFFIX) for uri in (*there.current, *there.replaced)}
+        packed = {Path(uri).name.removesuffix(ARCHIVE_ENDING) for uri in (*there.current, *there.replaced)}
         folders = [str(entry) for entry in path.iterdir() if (entry / "metadata").is_file() and entry.name not in packed]
         found = sorted([*folders, *there.current])
         if there.replaced:
             typer.echo(f"{len(there.replaced)} archives in '{place}' are marked as replaced by a later run of their job and not pushed", err=True)
-    elif (scheme_of(place) in LOCAL_SCHEMES and path.is_file()) or place.endswith(ARCHIVE_SUFFIX):
+    elif (scheme_of(place) in LOCAL_SCHEMES and path.is_file()) or place.endswith(ARCHIVE_ENDING):
         return [place]
     found = found or find_archives(place)
     if not found:
-        raise UserError(f"'{masked(place)}' holds no segment: expected a segment directory (with its 'metadata' file) or {ARCHIVE_SUFFIX} archives")
+        raise UserError(f"'{masked(place)}' holds no segment: expected a segment directory (with its 'metadata' file) or {ARCHIVE_ENDING} archives")
     return found
 
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 
@@ -14,7 +11,7 @@ from pinotpy.client.http_calls import Access
 from pinotpy.clock import Clock
 from pinotpy.errors import UserError
 from pinotpy.fs.settings import FileSystemSettings
-from pinotpy.fs.uris import LOCAL_SCHEMES, file_uri, local_path, scheme_of
+from pinotpy.ingest.jobs.input_lists import listed_uri
 from pinotpy.ingest.jobs.spec import ConsistentPush, IngestionJobSpec, PushMode
 from pinotpy.ingest.push.push import push
 from pinotpy.ingest.push.report import PushReport
@@ -90,11 +87,8 @@ def settings_of(spec: IngestionJobSpec, *, are_whole: bool = False, empty_files:
 
 
 def _listed_folder(uri: str | None) -> str:
-    """A folder as lists of input files write it: absolute, without user info; with '/' at its end."""
-    if uri is None:
-        return ""
-    shown = file_uri(Path(os.path.abspath(local_path(uri)))) if scheme_of(uri) in LOCAL_SCHEMES else re.sub(r"(?<=//)[^/@]*:[^/@]*@", "", uri)
-    return f"{shown.rstrip('/')}/"
+    """A folder as lists of input files write it, with '/' at its end."""
+    return "" if uri is None else f"{listed_uri(uri).rstrip('/')}/"
 
 
 def access_of(spec: IngestionJobSpec) -> Access:

@@ -18,15 +18,13 @@ from pinotpy.errors import DataError, NotFoundError, UserError
 from pinotpy.fs.file_systems import file_system_for
 from pinotpy.fs.settings import FileSystemSettings
 from pinotpy.fs.uris import LOCAL_SCHEMES, local_path, masked, scheme_of
-from pinotpy.ingest.archive_listing import list_archives
+from pinotpy.ingest.archive_listing import ARCHIVE_ENDING, input_list_uri, list_archives
 from pinotpy.segment import layout
 from pinotpy.segment.archive import pack_segment, read_archive_metadata
 from pinotpy.segment.file_directory import FileDirectory
-from pinotpy.segment.input_list import INPUT_LIST_MAX_BYTES, INPUT_LIST_SUFFIX, InputList
+from pinotpy.segment.input_list import INPUT_LIST_MAX_BYTES, InputList
 from pinotpy.segment.metadata import SegmentMetadata
 from pinotpy.segment.metadata_reader import read_metadata
-
-ARCHIVE_SUFFIX = ".tar.gz"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +51,7 @@ class SegmentSource:
                 yield stream
             return
         with tempfile.TemporaryDirectory(prefix="push-") as scratch:
-            archive = pack_segment(self.folder, Path(scratch) / f"{self.name}{ARCHIVE_SUFFIX}")
+            archive = pack_segment(self.folder, Path(scratch) / f"{self.name}{ARCHIVE_ENDING}")
             with archive.open("rb") as stream:
                 yield stream
 
@@ -109,7 +107,7 @@ def _read_inputs(uri: str, file_systems: FileSystemSettings | None) -> InputList
     """The list beside a segment. None also for a signed address: nothing else can be read there."""
     if scheme_of(uri) in ("http", "https") and "?" in uri:
         return None
-    where = uri.removesuffix(ARCHIVE_SUFFIX) + INPUT_LIST_SUFFIX
+    where = input_list_uri(uri)
     try:
         with file_system_for(where, file_systems).open(where) as stream:
             return InputList.from_bytes(stream.read(INPUT_LIST_MAX_BYTES + 1), masked(where))
