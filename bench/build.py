@@ -30,9 +30,9 @@ from pinotpy.ingest.ledger import RowLedger
 from pinotpy.ingest.pipeline import RowPipeline, read_rows
 from pinotpy.ingest.readers.catalog import format_of
 from pinotpy.ingest.readers.spec import InputFile
-from pinotpy.segment.archive import pack_segment
-from pinotpy.segment.builder import build_segment
-from pinotpy.segment.indexing import resolve_indexing
+from pinotpy.segment.archive.archive import pack_segment
+from pinotpy.segment.build.builder import build_segment
+from pinotpy.segment.build.indexing import resolve_indexing
 
 BUILD_SCHEMA: Final[dict[str, Any]] = {
     **SCHEMA,

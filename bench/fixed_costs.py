@@ -33,8 +33,8 @@ from pinotpy.cli.local_cluster import LocalCluster
 from pinotpy.client.controller import ControllerClient
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
-from pinotpy.segment.archive import pack_segment
-from pinotpy.segment.builder import build_segment
+from pinotpy.segment.archive.archive import pack_segment
+from pinotpy.segment.build.builder import build_segment
 from pinotpy.service.ports import free_port
 
 NUM_SEGMENTS = 4

@@ -25,17 +25,17 @@ from pinotpy.client.controller import ControllerClient
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.pql.parser import parse_pql, parse_sql
-from pinotpy.query.combine import merge_partials
-from pinotpy.query.compile import compile_query
-from pinotpy.query.control import QueryControl
+from pinotpy.query.compile.compile import compile_query
 from pinotpy.query.execute import execute
-from pinotpy.query.options import query_options
-from pinotpy.query.partial import PartialResult
-from pinotpy.query.reduce import reduce_partials
-from pinotpy.query.response import pql as pql_response
-from pinotpy.query.response import sql as sql_response
-from pinotpy.segment.archive import pack_segment
-from pinotpy.segment.builder import build_segment
+from pinotpy.query.model.options import query_options
+from pinotpy.query.result.combine import merge_partials
+from pinotpy.query.result.partial import PartialResult
+from pinotpy.query.result.reduce import reduce_partials
+from pinotpy.query.result.response import pql as pql_response
+from pinotpy.query.result.response import sql as sql_response
+from pinotpy.query.runtime.control import QueryControl
+from pinotpy.segment.archive.archive import pack_segment
+from pinotpy.segment.build.builder import build_segment
 from pinotpy.segment.immutable import ImmutableSegment, load_segment
 
 THREADS: Final = 2

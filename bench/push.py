@@ -30,8 +30,8 @@ from pinotpy.ingest.push.push import push
 from pinotpy.ingest.push.report import PushReport
 from pinotpy.ingest.push.settings import PushKind, PushSettings
 from pinotpy.segment import layout
-from pinotpy.segment.archive import pack_segment
-from pinotpy.segment.builder import build_segment
+from pinotpy.segment.archive.archive import pack_segment
+from pinotpy.segment.build.builder import build_segment
 from pinotpy.segment.metadata import segment_crc
 from pinotpy.segment.metadata_reader import read_metadata
 from pinotpy.service.ports import free_port

@@ -32,8 +32,8 @@ from pinotpy.rpc.channel import ServerAddress
 from pinotpy.rpc.grpc_channel import GrpcChannel
 from pinotpy.rpc.security import RpcSecurity
 from pinotpy.rpc.wire import RequestKind, ServerRequest, encode_request
-from pinotpy.segment.archive import pack_segment
-from pinotpy.segment.builder import build_segment
+from pinotpy.segment.archive.archive import pack_segment
+from pinotpy.segment.build.builder import build_segment
 from pinotpy.service.rights import ALL_RIGHTS, Action, Rights
 from pinotpy.service.users_file import add_token, add_user
 

@@ -30,8 +30,8 @@ from pinotpy.config.table import TableConfig
 from pinotpy.ingest.push.push import push
 from pinotpy.ingest.push.report import Outcome
 from pinotpy.ingest.push.settings import PushKind, PushSettings, ReplaceScope
-from pinotpy.segment.archive import pack_segment
-from pinotpy.segment.builder import build_segment
+from pinotpy.segment.archive.archive import pack_segment
+from pinotpy.segment.build.builder import build_segment
 
 pytestmark = [pytest.mark.cluster, pytest.mark.zookeeper]
 

@@ -16,7 +16,7 @@ from live_cluster import LiveCluster, wait_until
 
 from pinotpy.cli.main import main
 from pinotpy.errors import NotFoundError
-from pinotpy.segment.column_indexes import form_among
+from pinotpy.segment.build.column_indexes import form_among
 from pinotpy.segment.immutable import load_segment
 
 pytestmark = pytest.mark.cluster

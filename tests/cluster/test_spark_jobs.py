@@ -34,7 +34,7 @@ from pinotpy.ingest.jobs.context import open_context
 from pinotpy.ingest.jobs.report import JobReport
 from pinotpy.ingest.jobs.run import run_job
 from pinotpy.ingest.jobs.spec import IngestionJobSpec
-from pinotpy.segment.archive import unpack_segment
+from pinotpy.segment.archive.archive import unpack_segment
 from pinotpy.segment.immutable import load_segment
 from pinotpy.segment.input_list import InputList
 from pinotpy.segment.partition import partition_of

@@ -19,7 +19,7 @@ import pytest
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.decimals import encode_decimal
-from pinotpy.segment.builder import build_segment
+from pinotpy.segment.build.builder import build_segment
 from pinotpy.segment.immutable import load_segment
 from pinotpy.segment.index.inverted import AS_BITMAPS, AS_LISTS
 

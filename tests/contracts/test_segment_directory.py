@@ -19,12 +19,12 @@ import pytest
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.errors import AlreadyExistsError, NotFoundError, SegmentCorruptError
-from pinotpy.segment.builder import build_segment_into
-from pinotpy.segment.directory import SegmentDirectory
-from pinotpy.segment.file_directory import FileDirectory
+from pinotpy.segment.build.builder import build_segment_into
+from pinotpy.segment.directory.directory import SegmentDirectory
+from pinotpy.segment.directory.file_directory import FileDirectory
+from pinotpy.segment.directory.memory_directory import MemoryDirectory
+from pinotpy.segment.directory.resident_directory import ResidentDirectory
 from pinotpy.segment.immutable import open_segment, scrub
-from pinotpy.segment.memory_directory import MemoryDirectory
-from pinotpy.segment.resident_directory import ResidentDirectory
 
 Make = Callable[[str], SegmentDirectory]
 

@@ -21,7 +21,7 @@ from sql_answers import check_sql
 from sql_questions import SqlQuestions
 from sql_tables import load_both, sql_table
 
-from pinotpy.query.operators import top_groups
+from pinotpy.query.group import top_groups
 
 QUERIES_PER_TABLE = 50
 QUERIES = int(os.environ.get("PINOTPY_FUZZ", "3000"))

@@ -28,10 +28,10 @@ from pinotpy.broker.routing.table_routing import TableRouting
 from pinotpy.cluster.views import Message
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
-from pinotpy.query.segment_set import SegmentSet
-from pinotpy.segment.archive import pack_segment
-from pinotpy.segment.builder import build_segment
-from pinotpy.segment.file_directory import FileDirectory
+from pinotpy.query.segments.segment_set import SegmentSet
+from pinotpy.segment.archive.archive import pack_segment
+from pinotpy.segment.build.builder import build_segment
+from pinotpy.segment.directory.file_directory import FileDirectory
 from pinotpy.segment.global_ids.cache import GlobalDictionaries
 from pinotpy.segment.immutable import scrub
 

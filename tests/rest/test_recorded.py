@@ -23,8 +23,8 @@ from controller_harness import Harness, start_harness
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.controller.context import Identity
-from pinotpy.segment.archive import pack_segment
-from pinotpy.segment.builder import build_segment
+from pinotpy.segment.archive.archive import pack_segment
+from pinotpy.segment.build.builder import build_segment
 
 RECORDING = Path(__file__).parent.parent / "golden" / "rest" / "v151_rest.jsonl.gz"
 

@@ -10,14 +10,14 @@ import pyarrow as pa
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.pql.parser import parse_pql, parse_sql
-from pinotpy.query.compile import compile_query
-from pinotpy.query.context import QueryOptions
-from pinotpy.query.control import QueryControl
+from pinotpy.query.compile.compile import compile_query
 from pinotpy.query.execute import execute
-from pinotpy.query.partial import PartialResult
-from pinotpy.segment.builder import build_segment_into
+from pinotpy.query.model.context import QueryOptions
+from pinotpy.query.result.partial import PartialResult
+from pinotpy.query.runtime.control import QueryControl
+from pinotpy.segment.build.builder import build_segment_into
+from pinotpy.segment.directory.memory_directory import MemoryDirectory
 from pinotpy.segment.immutable import ImmutableSegment, open_segment
-from pinotpy.segment.memory_directory import MemoryDirectory
 
 
 def schema_of(types: Mapping[str, str], *, multi: Sequence[str] = (), metrics: Sequence[str] = ()) -> Schema:

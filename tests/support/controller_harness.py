@@ -31,8 +31,8 @@ from pinotpy.fs.deep_store import DeepStore
 from pinotpy.fs.fetchers import SegmentFetchers
 from pinotpy.fs.fetchers import settings_of as fetcher_settings
 from pinotpy.fs.local import LocalDeepStore
-from pinotpy.segment.archive import pack_segment
-from pinotpy.segment.builder import build_segment
+from pinotpy.segment.archive.archive import pack_segment
+from pinotpy.segment.build.builder import build_segment
 from pinotpy.service.access import AccessControl, AllowAll
 from pinotpy.service.http_server import HttpServer, serve
 from pinotpy.service.metric_catalogue import METRICS_BY_ROLE

@@ -18,13 +18,13 @@ from pinotpy.config.table import TableConfig
 from pinotpy.data_types import DataType, FieldType, default_null_value
 from pinotpy.decimals import decode_decimal, encode_decimal
 from pinotpy.pql.ast import Call, Dialect, Expression, Identifier, Star
-from pinotpy.query.combine import merge_partials
-from pinotpy.query.context import Aggregation, AggregationRef, ColumnRef, OutputColumn, QueryContext, QueryKind, QueryOptions
-from pinotpy.query.control import QueryControl
 from pinotpy.query.execute import execute
-from pinotpy.query.partial import PartialResult
-from pinotpy.query.reduce import reduce_partials
-from pinotpy.segment.builder import build_segment
+from pinotpy.query.model.context import Aggregation, AggregationRef, ColumnRef, OutputColumn, QueryContext, QueryKind, QueryOptions
+from pinotpy.query.result.combine import merge_partials
+from pinotpy.query.result.partial import PartialResult
+from pinotpy.query.result.reduce import reduce_partials
+from pinotpy.query.runtime.control import QueryControl
+from pinotpy.segment.build.builder import build_segment
 from pinotpy.segment.global_ids.cache import GlobalDictionaries
 from pinotpy.segment.immutable import load_segment
 

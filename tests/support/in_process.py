@@ -27,12 +27,12 @@ from pinotpy.config.table import TableConfig
 from pinotpy.errors import TableNotFoundError
 from pinotpy.names import split_table_name
 from pinotpy.pql.ast import Dialect
-from pinotpy.query.partial import PartialResult
-from pinotpy.query.response import arrow
+from pinotpy.query.result.partial import PartialResult
+from pinotpy.query.result.response import arrow
 from pinotpy.rpc.channel import ServerAddress
 from pinotpy.rpc.template_sender import TemplateSender
 from pinotpy.rpc.wire import FEATURES_SUPPORTED, ServerRequest
-from pinotpy.segment.builder import build_segment
+from pinotpy.segment.build.builder import build_segment
 from pinotpy.segment.immutable import load_segment
 from pinotpy.server.metrics import ServerMetrics
 from pinotpy.server.query_service import QueryLimits, QueryService

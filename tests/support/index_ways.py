@@ -10,9 +10,9 @@ from typing import Any
 
 from pinotpy.config.table import TableConfig
 from pinotpy.query.filter import index_access
+from pinotpy.segment.build.indexing import resolve_indexing
 from pinotpy.segment.immutable import ImmutableSegment, open_segment
 from pinotpy.segment.index import inverted
-from pinotpy.segment.indexing import resolve_indexing
 from pinotpy.segment.reload import plan_reload, reload_segment
 
 WAYS = ("as priced", "lists", "bits")

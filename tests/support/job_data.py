@@ -16,7 +16,7 @@ from golden_recordings import DATA
 
 from pinotpy.ingest.jobs.report import JobReport
 from pinotpy.ingest.jobs.spec import IngestionJobSpec
-from pinotpy.segment.archive import unpack_segment
+from pinotpy.segment.archive.archive import unpack_segment
 from pinotpy.segment.immutable import load_segment
 from pinotpy.segment.to_arrow import column_to_arrow
 

@@ -18,7 +18,7 @@ from in_process import InProcessCluster
 from random_tables import RandomColumn, RandomTable
 
 from pinotpy.config.table import TableConfig
-from pinotpy.query.partial import PartialResult
+from pinotpy.query.result.partial import PartialResult
 from pinotpy.rpc.wire import ServerRequest
 
 REPLY_S_MAX = 30.0

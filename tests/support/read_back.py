@@ -14,9 +14,9 @@ from pinotpy.decimals import decode_decimal
 from pinotpy.ingest.ledger import RowLedger
 from pinotpy.ingest.pipeline import RowPipeline, read_rows
 from pinotpy.ingest.readers.spec import FileFormat, InputFile
-from pinotpy.segment.builder import build_segment_into
+from pinotpy.segment.build.builder import build_segment_into
+from pinotpy.segment.directory.memory_directory import MemoryDirectory
 from pinotpy.segment.immutable import open_segment
-from pinotpy.segment.memory_directory import MemoryDirectory
 from pinotpy.segment.to_arrow import column_to_arrow
 
 TABLE: dict[str, Any] = {"tableName": "t", "tableType": "OFFLINE", "segmentsConfig": {"replication": "1"}, "tenants": {}, "metadata": {}}

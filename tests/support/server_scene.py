@@ -17,8 +17,8 @@ from pinotpy.cluster.views import Message
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.errors import RemoteError
-from pinotpy.segment.archive import pack_segment
-from pinotpy.segment.builder import build_segment
+from pinotpy.segment.archive.archive import pack_segment
+from pinotpy.segment.build.builder import build_segment
 from pinotpy.server.failed_downloads import FailedDownloads
 from pinotpy.server.index_upkeep import IndexUpkeep
 from pinotpy.server.reload_jobs import ReloadJobs

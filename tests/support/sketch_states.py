@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from pinotpy.data_types import DataType as D
-from pinotpy.functions.plans import DistributionPlan, RegisterPlan
 from pinotpy.functions.spec import AggregateFunction, Argument
+from pinotpy.functions.state.plans import DistributionPlan, RegisterPlan
 
 STORED = {D.STRING: pa.binary(), D.JSON: pa.binary(), D.BYTES: pa.binary(), D.BOOLEAN: pa.int32(), D.BIG_DECIMAL: pa.binary()}
 

@@ -8,7 +8,7 @@ from typing import Protocol
 from pinotpy.broker.routing.table_routing import TableRouting
 from pinotpy.config.schema import Schema
 from pinotpy.pql.ast import Dialect
-from pinotpy.query.context import And, Filter, Predicate
+from pinotpy.query.model.context import And, Filter, Predicate
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,11 @@ from pinotpy.broker.parts import Broker
 from pinotpy.broker.plan_cache import BoundQuery
 from pinotpy.broker.scatter import Gathered, scatter
 from pinotpy.errors import MemoryLimitError, QueryTimeoutError, ServerNotRespondingError
-from pinotpy.query.context import QueryContext
-from pinotpy.query.context_codec import encode_context
-from pinotpy.query.literals import encode_literals, literals_of
-from pinotpy.query.partial import PartialResult
-from pinotpy.query.rewrite.pin_time import pin_time
+from pinotpy.query.compile.rewrite.pin_time import pin_time
+from pinotpy.query.model.context import QueryContext
+from pinotpy.query.model.context_codec import encode_context
+from pinotpy.query.model.literals import encode_literals, literals_of
+from pinotpy.query.result.partial import PartialResult
 from pinotpy.rpc.wire import FLAG_FEW_ROWS, FLAG_TRACE, FLAG_WHOLE, LAST_WORD_S, RequestKind, ServerRequest
 
 QUARANTINE_NS = 2_000_000_000

@@ -24,22 +24,22 @@ from pinotpy.config.schema import Schema
 from pinotpy.errors import ParseError, PinotError, QueryCancelledError, QueryTimeoutError, ServerNotRespondingError
 from pinotpy.pql.ast import Dialect, Statement
 from pinotpy.pql.parser import parse_pql, parse_sql
-from pinotpy.query.combine import merge_partials
-from pinotpy.query.compile import compile_query
-from pinotpy.query.compile_constants import compile_without_table
-from pinotpy.query.context import QueryContext, QueryOptions
-from pinotpy.query.deadline import Check
-from pinotpy.query.explain.answer import explain_constants, explanation
-from pinotpy.query.options import asks_to_explain, query_options, response_bytes_max
-from pinotpy.query.partial import QueryException, Statistics
-from pinotpy.query.reduce import constant_row, reduce_partials
-from pinotpy.query.reduced import ReducedResult
-from pinotpy.query.response import arrow
-from pinotpy.query.response import pql as pql_response
-from pinotpy.query.response import sql as sql_response
-from pinotpy.query.response.envelope import Envelope
-from pinotpy.query.short_answers import shown_shortly
-from pinotpy.query.trace import UNTIMED, Entry, Laps, trace_text
+from pinotpy.query.compile.compile import compile_query
+from pinotpy.query.compile.compile_constants import compile_without_table
+from pinotpy.query.model.context import QueryContext, QueryOptions
+from pinotpy.query.model.deadline import Check
+from pinotpy.query.model.options import asks_to_explain, query_options, response_bytes_max
+from pinotpy.query.result.answer import explain_constants, explanation
+from pinotpy.query.result.combine import merge_partials
+from pinotpy.query.result.partial import QueryException, Statistics
+from pinotpy.query.result.reduce import constant_row, reduce_partials
+from pinotpy.query.result.reduced import ReducedResult
+from pinotpy.query.result.response import arrow
+from pinotpy.query.result.response import pql as pql_response
+from pinotpy.query.result.response import sql as sql_response
+from pinotpy.query.result.response.envelope import Envelope
+from pinotpy.query.result.short_answers import shown_shortly
+from pinotpy.query.runtime.trace import UNTIMED, Entry, Laps, trace_text
 
 __all__ = ["Broker", "BrokerLimits", "Question", "SendToServer", "answer_query", "parse_key_values"]
 
@@ -57,7 +57,7 @@ INLINE_RESULT_CELLS_MAX = 5_000
 
 
 async def answer_query(broker: Broker, question: Question, may_read: Callable[[str], None], *, wants_arrow: bool = False) -> bytes | pa.Table:
-    """Answer one query: the JSON text, or with `wants_arrow` a table (query/response/arrow.py) where there is one to show.
+    """Answer one query: the JSON text, or with `wants_arrow` a table (query/result/response/arrow.py) where there is one to show.
 
     Args:
         may_read: raises AccessDeniedError unless the client may read the table; called before anything about the table

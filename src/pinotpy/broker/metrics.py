@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pinotpy.query.response.envelope import Envelope
+from pinotpy.query.result.response.envelope import Envelope
 from pinotpy.service.metrics import TABLES_MAX, Metrics, Tally, Timings
 
 # Which counter an exception code belongs to.

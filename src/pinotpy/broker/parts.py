@@ -12,7 +12,7 @@ from pinotpy.broker.metrics import BrokerMetrics
 from pinotpy.broker.plan_cache import PlanCache, TemplateCache
 from pinotpy.clock import Clock
 from pinotpy.pql.ast import Dialect
-from pinotpy.query.partial import PartialResult
+from pinotpy.query.result.partial import PartialResult
 from pinotpy.rpc.wire import ServerRequest
 
 # Sends one request to one server and returns its partial result; raises RemoteError at the latest after `timeout_s`.

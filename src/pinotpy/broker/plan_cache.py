@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from pinotpy.config.schema import Schema
 from pinotpy.pql.ast import Dialect, Expression, Statement
 from pinotpy.pql.shape import Shape, shape_of
-from pinotpy.query.context import LiteralValue, QueryContext, QueryOptions
-from pinotpy.query.context_codec import encode_context
-from pinotpy.query.literals import blank, literals_of
-from pinotpy.query.rewrite.constants import calls_constants
-from pinotpy.query.rewrite.pin_time import reads_clock
-from pinotpy.query.short_answers import ShortAnswer, short_answer_of
-from pinotpy.query.templates import Template, make_template
+from pinotpy.query.compile.rewrite.constants import calls_constants
+from pinotpy.query.compile.rewrite.pin_time import reads_clock
+from pinotpy.query.compile.templates import Template, make_template
+from pinotpy.query.model.context import LiteralValue, QueryContext, QueryOptions
+from pinotpy.query.model.context_codec import encode_context
+from pinotpy.query.model.literals import blank, literals_of
+from pinotpy.query.result.short_answers import ShortAnswer, short_answer_of
 
 PLANS_MAX = 512
 SHAPES_MAX = 512
@@ -82,7 +82,7 @@ class Plan:
         return self.context if self.schema is schema else None
 
     def short_answer(self) -> ShortAnswer | None:
-        """How few rows become the answer (query/short_answers.py), found out once; None: the long way."""
+        """How few rows become the answer (query/result/short_answers.py), found out once; None: the long way."""
         if self.context is None:
             return None
         if self.short is None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from pinotpy.broker.routing.table_routing import Selection, TableRouting
 from pinotpy.errors import DataError, PinotError, RemoteError, ServerNotRespondingError, ServerUnreachableError
-from pinotpy.query.partial import PartialResult
+from pinotpy.query.result.partial import PartialResult
 
 _NOBODY: frozenset[str] = frozenset()
 Ask = Callable[[str, tuple[str, ...]], Awaitable[PartialResult]]

@@ -24,7 +24,7 @@ from pinotpy.cluster.views import Message
 from pinotpy.cluster.zookeeper import ZooKeeperStore
 from pinotpy.config.settings import BrokerSettings
 from pinotpy.names import instance_id
-from pinotpy.query.partial import PartialResult
+from pinotpy.query.result.partial import PartialResult
 from pinotpy.rpc.frame_channel import FrameChannel
 from pinotpy.rpc.grpc_channel import GrpcChannel
 from pinotpy.rpc.preferring_channel import PreferringChannel

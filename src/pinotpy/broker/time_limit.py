@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from pinotpy.errors import QueryTimeoutError, ServerNotRespondingError
-from pinotpy.query.deadline import SERVER_TIMEOUT_SETTING
-from pinotpy.query.partial import QueryException
+from pinotpy.query.model.deadline import SERVER_TIMEOUT_SETTING
+from pinotpy.query.result.partial import QueryException
 
 _BROKER: Final = "the setting pinot.broker.timeoutMs"
 _TABLE: Final = "query.timeoutMs of the table"

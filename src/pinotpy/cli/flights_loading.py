@@ -33,8 +33,8 @@ def build_and_upload_flights(client: ControllerClient, directory: Path, console:
     Returns: the number of rows.
     """
     from pinotpy.ingest.flights import flights_by_month, flights_schema, flights_table_config
-    from pinotpy.segment.archive import pack_segment
-    from pinotpy.segment.builder import build_segment
+    from pinotpy.segment.archive.archive import pack_segment
+    from pinotpy.segment.build.builder import build_segment
 
     schema, config = flights_schema(), flights_table_config()
     num_replicas = NUM_MONTHS * (config.segments.replication or 1)

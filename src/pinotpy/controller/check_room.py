@@ -6,7 +6,7 @@ import threading
 
 
 class CheckRoom:
-    """See `segment.archive_check.Room`. Shared between threads; the lock guards the bytes that are left."""
+    """See `segment.archive.archive_check.Room`. Shared between threads; the lock guards the bytes that are left."""
 
     def __init__(self, size_bytes: int) -> None:
         self._left_bytes = size_bytes

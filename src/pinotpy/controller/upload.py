@@ -189,8 +189,8 @@ def segment_record(
 
 def _read(archive: Path, scratch: Path, controller: Controller) -> SegmentMetadata:
     # Arrow and kernels cost 80 MB: a controller that takes no uploads does without them.
-    from pinotpy.segment.archive_check import check_archive
-    from pinotpy.segment.tar_stream import ArchiveLimits
+    from pinotpy.segment.archive.archive_check import check_archive
+    from pinotpy.segment.archive.tar_stream import ArchiveLimits
 
     try:
         settings = controller.settings
@@ -204,7 +204,7 @@ def _read(archive: Path, scratch: Path, controller: Controller) -> SegmentMetada
 
 
 def _read_metadata(archive: Path) -> SegmentMetadata:
-    from pinotpy.segment.archive import read_metadata_archive
+    from pinotpy.segment.archive.archive import read_metadata_archive
 
     try:
         with archive.open("rb") as source:

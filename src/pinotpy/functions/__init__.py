@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from pinotpy.functions.user_functions import UserFunction, udf
+from pinotpy.functions.user.user_functions import UserFunction, udf
 
 __all__ = ["UserFunction", "udf"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pinotpy.functions.user_functions import UserFunction
+from pinotpy.functions.user.user_functions import UserFunction
 from pinotpy.pql.aggregation_names import find_aggregation
 
 

@@ -19,7 +19,7 @@ from importlib import metadata
 from typing import Any, Final
 
 from pinotpy.errors import Fault, InvalidConfigError, PinotError
-from pinotpy.functions.user_functions import UserFunction
+from pinotpy.functions.user.user_functions import UserFunction
 from pinotpy.pql.function_names import canonical_function
 
 _log = logging.getLogger(__name__)
@@ -65,7 +65,7 @@ def load_user_functions(listed: Sequence[str] = ()) -> tuple[UserFunction, ...]:
 def _add(function: UserFunction) -> None:
     # Arrow is imported only where there is a function: a controller has no other use for its 50 MB.
     from pinotpy.functions.scalar import spec
-    from pinotpy.functions.user_function_adapter import check_example, scalar_function
+    from pinotpy.functions.user.user_function_adapter import check_example, scalar_function
 
     known = spec.user_functions().get(function.name)
     if known is not None and known.origin is function:

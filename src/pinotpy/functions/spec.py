@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError, PinotError, QueryExecutionError
-from pinotpy.functions.plans import Plan
+from pinotpy.functions.state.plans import Plan
 from pinotpy.pql.ast import Call, Dialect, Expression, Literal
 
 Groups = NDArray[np.int64]  # group number of every state row

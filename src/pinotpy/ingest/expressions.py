@@ -20,11 +20,11 @@ from pinotpy.data_types import INT_MIN, LONG_MIN, DataType
 from pinotpy.decimals import encode_decimal
 from pinotpy.errors import Fault, InvalidConfigError, InvalidQueryError, ParseError, QueryExecutionError
 from pinotpy.functions.loading import load_user_functions
-from pinotpy.functions.patterns import TextPattern, like_pattern, regexp_pattern
 from pinotpy.functions.scalar.arguments import spread, texts
 from pinotpy.functions.scalar.comparisons import truths
 from pinotpy.functions.scalar.spec import bind, find_scalar_function, scalar_functions
 from pinotpy.functions.scalar.spec import evaluate as evaluate_function
+from pinotpy.functions.text.patterns import TextPattern, like_pattern, regexp_pattern
 from pinotpy.ingest.json_of_values import json_of_values
 from pinotpy.ingest.typed_values import TypedValues
 from pinotpy.pql.aggregation_names import is_aggregation

@@ -1,4 +1,4 @@
-"""Rows in input form → rows in storage form: one Arrow column a schema column, ready for `segment.builder`.
+"""Rows in input form → rows in storage form: one Arrow column a schema column, ready for `segment.build.builder`.
 
     reader → nested records made flat → filter → time conversion → cast → lists → computed columns → length limits → rejected rows out → builder
 

@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 from pinotpy.config.segments_config import PushFrequency
 from pinotpy.errors import DataError, QueryExecutionError, UserError
 from pinotpy.fs.uris import authority_and_path, scheme_of
-from pinotpy.functions.patterns import TextPattern, regexp_pattern
+from pinotpy.functions.text.patterns import TextPattern, regexp_pattern
 from pinotpy.names import check_segment_name
 
 _NAMESPACE = uuid.UUID("5b0f53c6-4b51-5a53-9d0c-0a6f0e3a7c11")

@@ -18,7 +18,7 @@ from pinotpy.functions.scalar.spec import Operand, ScalarFunction, bind, familie
 from pinotpy.functions.spec import NUMBERS, AggregateFunction, Argument, functions
 from pinotpy.pql.ast import Call, Dialect, Expression, Identifier, Literal
 from pinotpy.pql.parser import parse_pql, parse_sql
-from pinotpy.query.result_types import type_of_literal
+from pinotpy.query.model.result_types import type_of_literal
 
 DEFAULT_FILE: Final = Path("docs/generated/functions.md")
 _HEAD: Final = """# Functions

@@ -10,23 +10,23 @@ from typing import Final
 import numpy as np
 
 from pinotpy.pql.ast import Dialect
-from pinotpy.query.combine import merge_partials
-from pinotpy.query.context import QueryContext, QueryKind
-from pinotpy.query.control import QueryControl
 from pinotpy.query.explain.plans import explain_segments
-from pinotpy.query.operators.aggregate import run_aggregation
-from pinotpy.query.operators.distinct import run_distinct
-from pinotpy.query.operators.group_by import run_group_by
-from pinotpy.query.operators.segment_order import in_order_of_values
-from pinotpy.query.operators.selection import run_selection
-from pinotpy.query.operators.top_groups import pays_off_to_choose
-from pinotpy.query.partial import PartialResult, Statistics
-from pinotpy.query.plan import ScanPlan
-from pinotpy.query.reduce import without_hidden_groups
-from pinotpy.query.scan import build_scan
-from pinotpy.query.segment_set import SegmentSet
-from pinotpy.query.star_tree.plans import plans_of
-from pinotpy.query.trace import stage
+from pinotpy.query.group.aggregate import run_aggregation
+from pinotpy.query.group.distinct import run_distinct
+from pinotpy.query.group.group_by import run_group_by
+from pinotpy.query.group.top_groups import pays_off_to_choose
+from pinotpy.query.model.context import QueryContext, QueryKind
+from pinotpy.query.order.segment_order import in_order_of_values
+from pinotpy.query.order.selection import run_selection
+from pinotpy.query.plan.plan import ScanPlan
+from pinotpy.query.plan.scan import build_scan
+from pinotpy.query.plan.star_tree.plans import plans_of
+from pinotpy.query.result.combine import merge_partials
+from pinotpy.query.result.partial import PartialResult, Statistics
+from pinotpy.query.result.reduce import without_hidden_groups
+from pinotpy.query.runtime.control import QueryControl
+from pinotpy.query.runtime.trace import stage
+from pinotpy.query.segments.segment_set import SegmentSet
 from pinotpy.segment.data_source import Column, Segment
 from pinotpy.segment.global_ids.cache import GlobalDictionaries
 from pinotpy.segment.virtual import CompletedSegment, ConstantColumn, virtual_column
@@ -49,7 +49,7 @@ def execute(
         threads: at most so many scan at once, the calling one among them; the others come from `executor` (None: one thread).
         host: what $hostName reads.
         is_whole: the answer is made of this result alone, so that groups that it cannot show may be left out,
-            and states keep no more than `finish` reads (functions/plans.py).
+            and states keep no more than `finish` reads (functions/state/plans.py).
         dictionaries: numberings of the tables' values that make merging cheap; None: everything is merged by value.
 
     Raises:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from pinotpy.pql.ast import Call, Identifier
-from pinotpy.query.context import And, Comparison, Filter, Or, Predicate, QueryContext, QueryKind
+from pinotpy.query.model.context import And, Comparison, Filter, Or, Predicate, QueryContext, QueryKind
 
 # A plain query has no more of each.
 PLAIN_COLUMNS_MAX = 8

@@ -22,16 +22,16 @@ from pinotpy.kernels.sketch import murmur, registers, wide_registers
 from pinotpy.kernels.text import text_blooms, text_numbers, text_parts, text_search
 from pinotpy.kernels.vector import gather
 from pinotpy.pql.parser import parse_pql, parse_sql
-from pinotpy.query.combine import merge_partials
-from pinotpy.query.compile import compile_query
-from pinotpy.query.context import QueryOptions
-from pinotpy.query.control import QueryControl
+from pinotpy.query.aggregate import registers as hashes_of_texts
+from pinotpy.query.compile.compile import compile_query
 from pinotpy.query.execute import execute
-from pinotpy.query.operators import registers as hashes_of_texts
-from pinotpy.query.reduce import reduce_partials
-from pinotpy.segment.builder import build_segment_into
+from pinotpy.query.model.context import QueryOptions
+from pinotpy.query.result.combine import merge_partials
+from pinotpy.query.result.reduce import reduce_partials
+from pinotpy.query.runtime.control import QueryControl
+from pinotpy.segment.build.builder import build_segment_into
+from pinotpy.segment.directory.memory_directory import MemoryDirectory
 from pinotpy.segment.immutable import open_segment
-from pinotpy.segment.memory_directory import MemoryDirectory
 
 # Values of this many segments are gathered by kernels of their own (operators.rows).
 _SEGMENTS: Final = tuple(f"warm_{i}" for i in range(5))

@@ -6,8 +6,8 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
-from pinotpy.query.context_codec import decode_context, encode_context
-from pinotpy.query.literals import decode_literals, with_literals
+from pinotpy.query.model.context_codec import decode_context, encode_context
+from pinotpy.query.model.literals import decode_literals, with_literals
 from pinotpy.rpc.channel import ServerAddress
 from pinotpy.rpc.wire import (
     FEATURE_FEW_ROWS,

@@ -24,7 +24,7 @@ with number, time and names left out, whose context has 0 for every literal of i
 24      16     BLAKE2b of the template
 40       2     length of broker id
 42       2     length of principal
-44       4     length of literals (JSON list, query.literals)
+44       4     length of literals (JSON list, query.model.literals)
 48       4     length of template; 0: the server has it
 52       …     broker id, principal, literals, template
 
@@ -79,7 +79,7 @@ FLAG_TRACE = 1
 # what the answer does not read (percentiles keep one value, distinct counts the count). A server
 # that misses one of the segments must not, for the others' groups are then merged with its own.
 FLAG_WHOLE = 2
-# The caller reads answers of form "PPR2" (query/partial.py).
+# The caller reads answers of form "PPR2" (query/result/partial.py).
 FLAG_FEW_ROWS = 4
 # A server ends a query so long before its caller stops waiting, and says so; only one that does not even say that is "not
 # responding".
@@ -92,7 +92,7 @@ class ServerRequest:
     """One request. For CANCEL, (`broker_id`, `request_id`) name the query to end, and the rest is empty.
 
     `timeout_ms`: time left when it was sent. `principal`: whom the broker answers, for the server's log.
-    `context`: bytes of query.context_codec. `literals`: what fills the literals of its filter (query.literals); None: nothing does.
+    `context`: bytes of query.model.context_codec. `literals`: what fills the literals of its filter (query.model.literals); None: nothing does.
     """
 
     kind: RequestKind

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pinotpy.errors import SegmentCorruptError
 from pinotpy.segment import layout
 from pinotpy.segment.checksum import crc32c
-from pinotpy.segment.directory import SegmentDraft
+from pinotpy.segment.directory.directory import SegmentDraft
 from pinotpy.segment.layout import BufferEntry
 
 # (what is wrong, expected, found) → the error, which knows column and file.

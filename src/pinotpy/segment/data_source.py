@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType, FieldType
-from pinotpy.functions.json_records import JsonIndexing
+from pinotpy.functions.json.json_records import JsonIndexing
 from pinotpy.segment.metadata import PartitionMetadata
 
 Stored = int | float | bytes  # one value in stored form
@@ -80,7 +80,7 @@ class TextIndex(Protocol):
 
 
 class JsonIndex(Protocol):
-    """The terms of the records of a column's documents (functions/json_records.py), ascending by bytes, and the records of each.
+    """The terms of the records of a column's documents (functions/json/json_records.py), ascending by bytes, and the records of each.
 
     entries: entry of each record, int32, ascending; an entry is a dict id, or a doc id of a raw column.
     indexing: what of the documents it holds; None where nobody recorded that.

@@ -21,8 +21,8 @@ from pinotpy.segment.buffers import ColumnBuffers
 from pinotpy.segment.checksum import crc32c
 from pinotpy.segment.column import ImmutableColumn
 from pinotpy.segment.decoded_cache import DECODED
-from pinotpy.segment.directory import Fingerprint, SegmentDirectory
-from pinotpy.segment.file_directory import FileDirectory
+from pinotpy.segment.directory.directory import Fingerprint, SegmentDirectory
+from pinotpy.segment.directory.file_directory import FileDirectory
 from pinotpy.segment.metadata import SegmentMetadata
 from pinotpy.segment.metadata_reader import metadata_of
 from pinotpy.segment.star_tree.reader import StarTree

@@ -9,7 +9,7 @@ import orjson
 from pinotpy.data_types import DataType, FieldType, StoredType
 from pinotpy.errors import SegmentCorruptError, UnsupportedVersionError
 from pinotpy.segment import layout
-from pinotpy.segment.directory import SegmentDirectory
+from pinotpy.segment.directory.directory import SegmentDirectory
 from pinotpy.segment.layout import BufferEntry
 from pinotpy.segment.metadata import ENCODINGS, RAW_ENCODING, ColumnMetadata, PartitionMetadata, SegmentMetadata, Stored, TimeRange, segment_crc
 from pinotpy.segment.star_tree.metadata import FEATURE as STAR_TREE_FEATURE

@@ -19,10 +19,10 @@ from pinotpy.config.schema import Schema
 from pinotpy.errors import DataError
 from pinotpy.segment import layout
 from pinotpy.segment.buffers import BufferWriter
+from pinotpy.segment.build.column_indexes import INDEX_FORMS, IndexedValues, form_among, index_settings, wanted_indexes, write_indexes
+from pinotpy.segment.build.indexing import ColumnIndexing
 from pinotpy.segment.column import ImmutableColumn
-from pinotpy.segment.column_indexes import INDEX_FORMS, IndexedValues, form_among, index_settings, wanted_indexes, write_indexes
 from pinotpy.segment.immutable import ImmutableSegment
-from pinotpy.segment.indexing import ColumnIndexing
 from pinotpy.segment.layout import BufferEntry
 from pinotpy.segment.metadata import ColumnMetadata
 from pinotpy.segment.star_tree.spec import TreeSpec

@@ -15,11 +15,11 @@ from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.errors import InvalidConfigError, PinotError
 from pinotpy.names import raw_table_name
-from pinotpy.segment.directory import SegmentDirectory
+from pinotpy.segment.build.indexing import ColumnIndexing, resolve_indexing
+from pinotpy.segment.directory.directory import SegmentDirectory
+from pinotpy.segment.directory.resident_directory import ResidentDirectory, placed
 from pinotpy.segment.immutable import ImmutableSegment, open_segment
-from pinotpy.segment.indexing import ColumnIndexing, resolve_indexing
 from pinotpy.segment.reload import NOTHING_TO_DO, ReloadPlan, needs_rebuild, plan_reload, reload_segment
-from pinotpy.segment.resident_directory import ResidentDirectory, placed
 from pinotpy.segment.star_tree.write import missing_trees
 from pinotpy.server.disk import disk_faults
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from pinotpy.query.partial import Statistics
+from pinotpy.query.result.partial import Statistics
 from pinotpy.service.metrics import TABLES_MAX, Metrics, Tally, Timings
 
 

@@ -18,14 +18,14 @@ from functools import lru_cache
 
 from pinotpy.clock import Clock
 from pinotpy.errors import OutOfCapacityError, PinotError, QueryExecutionError, QueryTimeoutError, SegmentCorruptError, hide_paths
-from pinotpy.query.context import QueryContext
-from pinotpy.query.context_codec import decode_context
-from pinotpy.query.control import QueryControl, TooManyDocsError
-from pinotpy.query.deadline import SERVER_TIMEOUT_SETTING
 from pinotpy.query.execute import execute
-from pinotpy.query.partial import PartialResult, QueryException
-from pinotpy.query.trace import Trace, stage
-from pinotpy.query.user_functions import check_user_functions
+from pinotpy.query.model.context import QueryContext
+from pinotpy.query.model.context_codec import decode_context
+from pinotpy.query.model.deadline import SERVER_TIMEOUT_SETTING
+from pinotpy.query.model.user_functions import check_user_functions
+from pinotpy.query.result.partial import PartialResult, QueryException
+from pinotpy.query.runtime.control import QueryControl, TooManyDocsError
+from pinotpy.query.runtime.trace import Trace, stage
 from pinotpy.rpc.wire import (
     FLAG_FEW_ROWS,
     FLAG_TRACE,

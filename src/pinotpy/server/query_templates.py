@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pinotpy.errors import DataError
-from pinotpy.query.context import QueryContext
-from pinotpy.query.literals import decode_literals, with_literals
+from pinotpy.query.model.context import QueryContext
+from pinotpy.query.model.literals import decode_literals, with_literals
 from pinotpy.query.plain import is_counted, is_plain, is_sorted
 from pinotpy.rpc.wire import BoundRequest, RequestKind, ServerRequest, decode_request, template_digest
 

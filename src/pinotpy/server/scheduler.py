@@ -1,7 +1,7 @@
 """Who runs when: at most `concurrent_max` queries execute, at most `queue_max` wait, each waits at most its deadline.
 
 First come, first served. Small queries (the caller says which) have places of their own, so that a dashboard's tile does not
-wait behind reports. Of those that run, long scans share the kernel threads a quantum at a time (query.kernel_threads), and
+wait behind reports. Of those that run, long scans share the kernel threads a quantum at a time (query.runtime.kernel_threads), and
 what is short runs on the thread that received it, which goes before them.
 """
 

@@ -28,15 +28,15 @@ from pinotpy.fs.fetchers import SegmentFetchers
 from pinotpy.fs.fetchers import settings_of as fetcher_settings
 from pinotpy.names import instance_id
 from pinotpy.query import execute
-from pinotpy.query.kernel_threads import KernelThreads
+from pinotpy.query.runtime.kernel_threads import KernelThreads
 from pinotpy.rpc.frame_server import FrameServer
 from pinotpy.rpc.security import RpcSecurity
 from pinotpy.rpc.server import RpcServer
 from pinotpy.rpc.wire import FEATURES_SUPPORTED
+from pinotpy.segment.archive.tar_stream import ArchiveLimits
 from pinotpy.segment.decoded_cache import DECODED
 from pinotpy.segment.global_ids.cache import GlobalDictionaries
 from pinotpy.segment.immutable import ImmutableSegment
-from pinotpy.segment.tar_stream import ArchiveLimits
 from pinotpy.server.api import tables
 from pinotpy.server.catch_up import CatchUp
 from pinotpy.server.disk import FolderLock

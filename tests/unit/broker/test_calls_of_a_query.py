@@ -15,7 +15,7 @@ from pinotpy.broker.routing.table_routing import TableRouting
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.errors import ServerUnreachableError
-from pinotpy.query.partial import PartialResult
+from pinotpy.query.result.partial import PartialResult
 from pinotpy.rpc.wire import ServerRequest
 
 SCHEMA = Schema.from_json({"schemaName": "t", "metricFieldSpecs": [{"name": "n", "dataType": "INT"}]})

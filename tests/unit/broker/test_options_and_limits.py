@@ -23,9 +23,9 @@ from pinotpy.config.table import TableConfig
 from pinotpy.data_types import DataType
 from pinotpy.errors import QueryExecutionError
 from pinotpy.pql.ast import Dialect, Identifier
-from pinotpy.query.context import ColumnRef, OutputColumn, QueryContext, QueryKind
-from pinotpy.query.context_codec import encode_context
-from pinotpy.query.partial import PartialResult
+from pinotpy.query.model.context import ColumnRef, OutputColumn, QueryContext, QueryKind
+from pinotpy.query.model.context_codec import encode_context
+from pinotpy.query.result.partial import PartialResult
 from pinotpy.rpc.wire import RequestKind, ServerRequest, encode_request
 
 SCHEMA = Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": [{"name": "word", "dataType": "STRING"}, {"name": "n", "dataType": "INT"}]})

@@ -12,7 +12,7 @@ import pytest
 from pinotpy.broker.routing.table_routing import TableRouting
 from pinotpy.broker.scatter import Gathered, scatter
 from pinotpy.errors import QueryExecutionError, ServerNotRespondingError, ServerUnreachableError
-from pinotpy.query.partial import PartialResult
+from pinotpy.query.result.partial import PartialResult
 from pinotpy.rpc.faults import ServerFaultError
 
 

@@ -26,9 +26,9 @@ from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.errors import AccessDeniedError, DataError
 from pinotpy.pql.ast import Dialect, Identifier
-from pinotpy.query.context import Bound, Comparison, Predicate
-from pinotpy.query.context_codec import decode_context
-from pinotpy.query.partial import PartialResult
+from pinotpy.query.model.context import Bound, Comparison, Predicate
+from pinotpy.query.model.context_codec import decode_context
+from pinotpy.query.result.partial import PartialResult
 from pinotpy.rpc.channel import ServerAddress
 from pinotpy.rpc.template_sender import TemplateSender
 from pinotpy.rpc.wire import (

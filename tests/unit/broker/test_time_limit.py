@@ -17,8 +17,8 @@ from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.errors import ServerNotRespondingError
 from pinotpy.pql.ast import Dialect
-from pinotpy.query.control import timeout_error
-from pinotpy.query.partial import QueryException
+from pinotpy.query.result.partial import QueryException
+from pinotpy.query.runtime.control import timeout_error
 from pinotpy.server import query_service
 
 TEXT = "SELECT SUM(n) FROM t WHERE n > 3"

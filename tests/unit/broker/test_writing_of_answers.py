@@ -25,9 +25,9 @@ from pinotpy.config.table import TableConfig
 from pinotpy.data_types import DataType
 from pinotpy.errors import QueryTimeoutError
 from pinotpy.pql.ast import Dialect
-from pinotpy.query.context import QueryContext
-from pinotpy.query.reduced import ReducedResult, ResultColumn, ResultType
-from pinotpy.query.response import rows, values
+from pinotpy.query.model.context import QueryContext
+from pinotpy.query.result.reduced import ReducedResult, ResultColumn, ResultType
+from pinotpy.query.result.response import rows, values
 
 NUM_ROWS = 20_000
 

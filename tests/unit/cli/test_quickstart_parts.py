@@ -25,8 +25,8 @@ from pinotpy.cli.sample_queries import FIRST_FULL_QUERY, SAMPLES
 from pinotpy.client.controller import ControllerClient
 from pinotpy.ingest.flights import flights_schema
 from pinotpy.pql.parser import parse_pql, parse_sql
-from pinotpy.query.compile import compile_query
-from pinotpy.query.context import QueryOptions
+from pinotpy.query.compile.compile import compile_query
+from pinotpy.query.model.context import QueryOptions
 from pinotpy.service.ports import free_port
 
 
@@ -193,8 +193,8 @@ def test_an_interrupt_does_not_wait_for_uploads(monkeypatch: pytest.MonkeyPatch,
         raise InterruptedError
 
     monkeypatch.setattr("pinotpy.ingest.flights.flights_by_month", months)
-    monkeypatch.setattr("pinotpy.segment.builder.build_segment", lambda *_, **__: None)
-    monkeypatch.setattr("pinotpy.segment.archive.pack_segment", lambda *_: None)
+    monkeypatch.setattr("pinotpy.segment.build.builder.build_segment", lambda *_, **__: None)
+    monkeypatch.setattr("pinotpy.segment.archive.archive.pack_segment", lambda *_: None)
     began = time.monotonic()
     try:
         with pytest.raises(InterruptedError):

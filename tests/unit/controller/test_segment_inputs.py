@@ -14,7 +14,7 @@ from input_lists import list_of
 
 from pinotpy.cluster.records import ZNRecord
 from pinotpy.cluster.segment_metadata import INPUT_CHARACTERS_MAX, InputsRecord, SegmentZkMetadata
-from pinotpy.segment.archive import pack_metadata, read_archive_metadata
+from pinotpy.segment.archive.archive import pack_metadata, read_archive_metadata
 from pinotpy.segment.input_list import InputList, SegmentInput
 
 Builder = Callable[..., Path]

@@ -15,7 +15,7 @@ import httpx
 import pytest
 from controller_harness import Harness
 
-from pinotpy.segment.archive import pack_metadata, read_archive_metadata
+from pinotpy.segment.archive.archive import pack_metadata, read_archive_metadata
 
 Builder = Callable[..., Path]
 Starter = Callable[..., Harness]

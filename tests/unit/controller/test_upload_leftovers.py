@@ -29,7 +29,7 @@ from pinotpy.controller.upload_leftovers import BROKEN_OFF_AFTER_MS, UNFINISHED_
 from pinotpy.errors import AlreadyExistsError, ConnectionLostError, DataError, NotLeaderError, OutOfCapacityError, PinotError, RemoteError
 from pinotpy.fs.memory import MemoryDeepStore
 from pinotpy.names import TableType
-from pinotpy.segment.archive import unpack_segment
+from pinotpy.segment.archive.archive import unpack_segment
 from pinotpy.segment.immutable import load_segment
 
 DAY_MS = 86_400_000

@@ -28,7 +28,7 @@ from pinotpy.ingest.pipeline import RowPipeline, read_rows
 from pinotpy.ingest.readers.spec import FileFormat, InputFile
 from pinotpy.ingest.segment_names import FixedName, NormalizedDateNames, SegmentFacts, SimpleNames
 from pinotpy.ingest.time_buckets import NO_TIME, Bucket, group_by_time
-from pinotpy.segment.archive import unpack_segment
+from pinotpy.segment.archive.archive import unpack_segment
 from pinotpy.segment.immutable import load_segment
 
 SCHEMA = Schema.from_json(

@@ -25,9 +25,9 @@ from pinotpy.ingest.readers.spec import FileFormat, InputFile
 from pinotpy.ingest.row_groups import row_groups
 from pinotpy.ingest.row_order import sort_rows
 from pinotpy.ingest.time_buckets import Bucket
-from pinotpy.segment.builder import build_segment_into
+from pinotpy.segment.build.builder import build_segment_into
+from pinotpy.segment.directory.memory_directory import MemoryDirectory
 from pinotpy.segment.immutable import open_segment
-from pinotpy.segment.memory_directory import MemoryDirectory
 from pinotpy.segment.metadata import SegmentMetadata
 from pinotpy.segment.partition import partition_of
 from pinotpy.segment.to_arrow import column_to_arrow

@@ -21,7 +21,7 @@ from pinotpy.decimals import decode_decimal
 from pinotpy.errors import DecodeError, InvalidConfigError
 from pinotpy.functions import udf
 from pinotpy.functions.scalar import spec
-from pinotpy.functions.user_function_adapter import scalar_function
+from pinotpy.functions.user.user_function_adapter import scalar_function
 from pinotpy.ingest.ledger import RowLedger
 from pinotpy.ingest.pipeline import RowPipeline, read_rows
 from pinotpy.ingest.readers.catalog import format_of

@@ -14,10 +14,10 @@ from pinotpy.data_types import DataType
 from pinotpy.kernels.filter import filters
 from pinotpy.kernels.runtime import abi, bit_flags
 from pinotpy.pql.ast import Dialect, Identifier
-from pinotpy.query.context import And, Bound, ColumnRef, Comparison, OutputColumn, Predicate, QueryContext, QueryKind
-from pinotpy.query.control import QueryControl
-from pinotpy.query.operators.selection import run_selection
-from pinotpy.query.scan import build_scan
+from pinotpy.query.model.context import And, Bound, ColumnRef, Comparison, OutputColumn, Predicate, QueryContext, QueryKind
+from pinotpy.query.order.selection import run_selection
+from pinotpy.query.plan.scan import build_scan
+from pinotpy.query.runtime.control import QueryControl
 
 _FLAGS_FROM, _ANY_FROM = bit_flags.flags_from, bit_flags.any_from
 

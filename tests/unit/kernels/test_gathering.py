@@ -12,12 +12,12 @@ from pinotpy.data_types import DataType
 from pinotpy.kernels.runtime import abi
 from pinotpy.kernels.scan import driver
 from pinotpy.pql.ast import Dialect, Identifier, Star
-from pinotpy.query.combine import merge_partials
-from pinotpy.query.context import Aggregation, AggregationRef, And, ColumnRef, Comparison, OutputColumn, Predicate, QueryContext, QueryKind
-from pinotpy.query.control import QueryControl
 from pinotpy.query.execute import execute
 from pinotpy.query.filter import index_access
-from pinotpy.query.partial import PartialResult
+from pinotpy.query.model.context import Aggregation, AggregationRef, And, ColumnRef, Comparison, OutputColumn, Predicate, QueryContext, QueryKind
+from pinotpy.query.result.combine import merge_partials
+from pinotpy.query.result.partial import PartialResult
+from pinotpy.query.runtime.control import QueryControl
 
 _BLOCK, _MOST = abi.BLOCK, driver.GATHER_MAX
 # Selected docs of consecutive blocks.

@@ -17,7 +17,7 @@ from pinotpy.kernels.filter import any_value
 from pinotpy.kernels.runtime import abi
 from pinotpy.kernels.vector.lanes import fill_lanes
 from pinotpy.pql.ast import Identifier
-from pinotpy.query.context import And, Bound, Comparison, Not, Or, Predicate
+from pinotpy.query.model.context import And, Bound, Comparison, Not, Or, Predicate
 
 M, R, ROW = Column("m", DataType.INT, False), Column("r", DataType.INT), Column("row", DataType.INT)
 LENGTHS: dict[str, list[int]] = {

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from pinotpy.errors import MemoryLimitError
 from pinotpy.kernels.aggregate import pairs
 from pinotpy.kernels.runtime import abi
-from pinotpy.query.control import QueryControl
-from pinotpy.query.operators.distributions import ThreadEntries, unite
+from pinotpy.query.aggregate.distributions import ThreadEntries, unite
+from pinotpy.query.runtime.control import QueryControl
 
 Longs = NDArray[np.int64]
 LONG = np.iinfo(np.int64)

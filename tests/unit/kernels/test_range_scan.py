@@ -21,7 +21,7 @@ from pinotpy.kernels.runtime.abi import block_function, selection, words
 from pinotpy.kernels.runtime.clock import clock_address
 from pinotpy.kernels.scan import driver
 from pinotpy.kernels.vector import chains, fetch, fused
-from pinotpy.query.control import QueryControl
+from pinotpy.query.runtime.control import QueryControl
 
 _CLOCK = clock_address()
 _I64 = np.iinfo(np.int64)

@@ -17,15 +17,15 @@ from pinotpy.functions.spec import function_named
 from pinotpy.kernels.aggregate import ranks
 from pinotpy.kernels.aggregate.pairs import ROW_SHIFT
 from pinotpy.pql.parser import parse_sql
-from pinotpy.query.combine import merge_partials
-from pinotpy.query.compile import compile_query
-from pinotpy.query.context import QueryOptions
-from pinotpy.query.control import QueryControl
+from pinotpy.query.compile.compile import compile_query
 from pinotpy.query.execute import execute
-from pinotpy.query.reduce import reduce_partials
-from pinotpy.segment.builder import build_segment_into
+from pinotpy.query.model.context import QueryOptions
+from pinotpy.query.result.combine import merge_partials
+from pinotpy.query.result.reduce import reduce_partials
+from pinotpy.query.runtime.control import QueryControl
+from pinotpy.segment.build.builder import build_segment_into
+from pinotpy.segment.directory.memory_directory import MemoryDirectory
 from pinotpy.segment.immutable import open_segment
-from pinotpy.segment.memory_directory import MemoryDirectory
 
 LONG = np.iinfo(np.int64)
 INTEGERS = {

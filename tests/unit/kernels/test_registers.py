@@ -17,13 +17,13 @@ from pinotpy.functions.sketches.hyperloglog import states_of_values
 from pinotpy.functions.sketches.murmur import murmur2_bytes
 from pinotpy.kernels.sketch import murmur
 from pinotpy.pql.parser import parse_sql
-from pinotpy.query.compile import compile_query
-from pinotpy.query.context import QueryOptions
-from pinotpy.query.control import QueryControl
+from pinotpy.query.compile.compile import compile_query
 from pinotpy.query.execute import execute
-from pinotpy.segment.builder import build_segment_into
+from pinotpy.query.model.context import QueryOptions
+from pinotpy.query.runtime.control import QueryControl
+from pinotpy.segment.build.builder import build_segment_into
+from pinotpy.segment.directory.memory_directory import MemoryDirectory
 from pinotpy.segment.immutable import open_segment
-from pinotpy.segment.memory_directory import MemoryDirectory
 
 LONG, INT = np.iinfo(np.int64), np.iinfo(np.int32)
 HOSTILE: dict[str, list[Any]] = {

@@ -16,12 +16,12 @@ from pinotpy.kernels.filter import hash_set, masks, planning
 from pinotpy.kernels.order import collect
 from pinotpy.kernels.runtime import abi, compact
 from pinotpy.pql.ast import Dialect, Identifier
-from pinotpy.query.context import ColumnRef, Comparison, OrderBy, OutputColumn, Predicate, QueryContext, QueryKind
-from pinotpy.query.control import QueryControl
-from pinotpy.query.operators.selection import Collector
-from pinotpy.query.operators.top_rows import find_top_rows
-from pinotpy.query.plan import ScanPlan, Shape
-from pinotpy.query.scan import build_scan
+from pinotpy.query.model.context import ColumnRef, Comparison, OrderBy, OutputColumn, Predicate, QueryContext, QueryKind
+from pinotpy.query.order.selection import Collector
+from pinotpy.query.order.top_rows import find_top_rows
+from pinotpy.query.plan.plan import ScanPlan, Shape
+from pinotpy.query.plan.scan import build_scan
+from pinotpy.query.runtime.control import QueryControl
 
 
 @pytest.mark.parametrize(("n", "share"), list(itertools.product((0, 1, 15, 16, 17, 2047, 2048), (0.0, 0.02, 0.5, 1.0))))

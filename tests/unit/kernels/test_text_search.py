@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pinotpy.functions.patterns import Pieces, like_pattern, literal_pattern
+from pinotpy.functions.text.patterns import Pieces, like_pattern, literal_pattern
 from pinotpy.kernels.text import text_search
-from pinotpy.query.filter.text_needle import NO_SAMPLE, TextNeedle, TextSample, equality, likeness, sample_of
+from pinotpy.query.filter.text.text_needle import NO_SAMPLE, TextNeedle, TextSample, equality, likeness, sample_of
 
 Texts = list[bytes]
 

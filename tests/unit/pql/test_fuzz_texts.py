@@ -20,10 +20,10 @@ from pinotpy.config.schema import Schema
 from pinotpy.errors import ParseError, PinotError
 from pinotpy.functions.scalar.spec import scalar_functions
 from pinotpy.pql.parser import parse_pql, parse_sql
-from pinotpy.query.compile import compile_query
-from pinotpy.query.compile_constants import compile_without_table
-from pinotpy.query.context_codec import decode_context, encode_context
-from pinotpy.query.options import query_options
+from pinotpy.query.compile.compile import compile_query
+from pinotpy.query.compile.compile_constants import compile_without_table
+from pinotpy.query.model.context_codec import decode_context, encode_context
+from pinotpy.query.model.options import query_options
 
 SCHEMA = Path(__file__).resolve().parents[2] / "golden" / "typesTest15_schema.json"
 WHILE_PARSING = {150, 700}

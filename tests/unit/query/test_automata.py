@@ -11,13 +11,13 @@ import pyarrow.compute as pc
 import pytest
 
 from pinotpy.errors import QueryExecutionError
-from pinotpy.functions.patterns import like_pattern, regexp_pattern
-from pinotpy.functions.regex_syntax import parse_regex
-from pinotpy.functions.required_text import required_text
+from pinotpy.functions.text.patterns import like_pattern, regexp_pattern
+from pinotpy.functions.text.regex_syntax import parse_regex
+from pinotpy.functions.text.required_text import required_text
 from pinotpy.kernels.text import text_search
-from pinotpy.query.filter.automaton import POSITIONS_MAX, STATES_MAX, automaton_of
-from pinotpy.query.filter.text_needle import NO_SAMPLE, matching
-from pinotpy.query.filter.texts import text_flags
+from pinotpy.query.filter.text.automaton import POSITIONS_MAX, STATES_MAX, automaton_of
+from pinotpy.query.filter.text.text_needle import NO_SAMPLE, matching
+from pinotpy.query.filter.text.texts import text_flags
 
 _CLASSES = [
     *(r"\d", r"\w", r"\s", r"\D", r"\W", r"\S", r".", r"[ab]", r"[^a]", r"[a-k]", r"[^0-9]"),

@@ -7,8 +7,8 @@ import time
 import pytest
 
 from pinotpy.errors import QueryTimeoutError
-from pinotpy.query.batches import BATCH_DOCS, batches
-from pinotpy.query.control import QueryControl
+from pinotpy.query.runtime.batches import BATCH_DOCS, batches
+from pinotpy.query.runtime.control import QueryControl
 
 
 @pytest.mark.parametrize("count", [0, 1, 63, 64, 65, 1_000_000])

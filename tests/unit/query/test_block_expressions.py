@@ -16,19 +16,19 @@ from pinotpy.config.table import TableConfig
 from pinotpy.data_types import DataType
 from pinotpy.pql.ast import Dialect
 from pinotpy.pql.parser import parse_pql, parse_sql
-from pinotpy.query.block_expression import functions
-from pinotpy.query.combine import merge_partials
-from pinotpy.query.compile import compile_query
-from pinotpy.query.context import QueryOptions
-from pinotpy.query.control import QueryControl
+from pinotpy.query.compile.compile import compile_query
 from pinotpy.query.execute import execute
+from pinotpy.query.expression.block_expression import functions
 from pinotpy.query.filter import tree
-from pinotpy.query.operators import computed_columns
-from pinotpy.query.reduce import reduce_partials
-from pinotpy.segment.builder import build_segment_into
+from pinotpy.query.model.context import QueryOptions
+from pinotpy.query.project import computed_columns
+from pinotpy.query.result.combine import merge_partials
+from pinotpy.query.result.reduce import reduce_partials
+from pinotpy.query.runtime.control import QueryControl
+from pinotpy.segment.build.builder import build_segment_into
 from pinotpy.segment.data_source import Segment
+from pinotpy.segment.directory.memory_directory import MemoryDirectory
 from pinotpy.segment.immutable import open_segment
-from pinotpy.segment.memory_directory import MemoryDirectory
 
 ROWS = 2500
 NUMBERS = {"i": DataType.INT, "l": DataType.LONG, "f": DataType.FLOAT, "d": DataType.DOUBLE}

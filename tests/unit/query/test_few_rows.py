@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 from pinotpy.errors import DataError
-from pinotpy.query.few_rows import FEW_ROWS_MAX, FewRows, Kind
-from pinotpy.query.partial import PartialResult, QueryException, Statistics
+from pinotpy.query.result.few_rows import FEW_ROWS_MAX, FewRows, Kind
+from pinotpy.query.result.partial import PartialResult, QueryException, Statistics
 
 VALUES: dict[str, tuple[pa.DataType, list[Any]]] = {
     "int": (pa.int32(), [1, -(2**31), None, 2**31 - 1, 0]),

@@ -13,8 +13,8 @@ from in_process import InProcessCluster
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.functions.scalar.spec import add_user_function, remove_user_functions
-from pinotpy.functions.user_function_adapter import scalar_function
-from pinotpy.functions.user_functions import udf
+from pinotpy.functions.user.user_function_adapter import scalar_function
+from pinotpy.functions.user.user_functions import udf
 
 ROWS = 1000
 

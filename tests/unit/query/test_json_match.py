@@ -16,10 +16,10 @@ import pytest
 from built_segments import ask, batch_of, build, config_of, count, opened, schema_of
 
 from pinotpy.errors import InvalidConfigError, InvalidQueryError, QueryExecutionError, SegmentCorruptError
-from pinotpy.functions.json_records import RECORDS_MAX, JsonIndexing, records_of
+from pinotpy.functions.json.json_records import RECORDS_MAX, JsonIndexing, records_of
 from pinotpy.segment import layout
+from pinotpy.segment.build.indexing import resolve_indexing
 from pinotpy.segment.immutable import ImmutableSegment, open_segment
-from pinotpy.segment.indexing import resolve_indexing
 
 SCHEMA = schema_of({"j": "JSON", "n": "INT"})
 KEYS = ["a", "b", "c d", "é"]

@@ -16,18 +16,18 @@ import pytest
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.pql.parser import parse_sql
-from pinotpy.query.combine import merge_partials
-from pinotpy.query.compile import compile_query
-from pinotpy.query.context import QueryOptions
-from pinotpy.query.control import QueryControl
+from pinotpy.query.compile.compile import compile_query
 from pinotpy.query.execute import execute
-from pinotpy.query.operators import kept_texts
-from pinotpy.query.reduce import reduce_partials
-from pinotpy.query.segment_set import SegmentSet
-from pinotpy.segment.builder import build_segment_into
+from pinotpy.query.model.context import QueryOptions
+from pinotpy.query.project import kept_texts
+from pinotpy.query.result.combine import merge_partials
+from pinotpy.query.result.reduce import reduce_partials
+from pinotpy.query.runtime.control import QueryControl
+from pinotpy.query.segments.segment_set import SegmentSet
+from pinotpy.segment.build.builder import build_segment_into
 from pinotpy.segment.decoded_cache import DECODED
+from pinotpy.segment.directory.memory_directory import MemoryDirectory
 from pinotpy.segment.immutable import open_segment
-from pinotpy.segment.memory_directory import MemoryDirectory
 
 SCHEMA = Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": [{"name": "text", "dataType": "STRING"}, {"name": "n", "dataType": "INT"}]})
 CONFIG = TableConfig.from_json(

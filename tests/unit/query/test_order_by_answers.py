@@ -15,7 +15,7 @@ from in_process import InProcessCluster
 
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
-from pinotpy.segment.builder import build_segment
+from pinotpy.segment.build.builder import build_segment
 
 ROWS = 9_000
 TYPES = {"i": "INT", "l": "LONG", "f": "FLOAT", "d": "DOUBLE", "s": "STRING", "b": "BOOLEAN", "m": "TIMESTAMP"}

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pinotpy.query import ordering
-from pinotpy.query.ordering import PARTITION_ROWS_MIN, SortKey, order_indices
+from pinotpy.query.result import ordering
+from pinotpy.query.result.ordering import PARTITION_ROWS_MIN, SortKey, order_indices
 
 POOLS: dict[str, tuple[pa.DataType, list[Any]]] = {
     "int": (pa.int32(), [0, 1, -1, 2**31 - 1, -(2**31), 7]),

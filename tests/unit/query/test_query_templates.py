@@ -17,12 +17,12 @@ from pinotpy.errors import DataError, PinotError
 from pinotpy.pql.ast import Dialect
 from pinotpy.pql.parser import parse_pql, parse_sql
 from pinotpy.pql.shape import LITERALS_MAX, literal_value, shape_of, text_of
-from pinotpy.query.compile import compile_query
-from pinotpy.query.context import QueryContext
-from pinotpy.query.context_codec import decode_context, encode_context
-from pinotpy.query.literals import blank, decode_literals, encode_literals, literals_of, with_literals
-from pinotpy.query.options import query_options
-from pinotpy.query.templates import make_template
+from pinotpy.query.compile.compile import compile_query
+from pinotpy.query.compile.templates import make_template
+from pinotpy.query.model.context import QueryContext
+from pinotpy.query.model.context_codec import decode_context, encode_context
+from pinotpy.query.model.literals import blank, decode_literals, encode_literals, literals_of, with_literals
+from pinotpy.query.model.options import query_options
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden"
 SCHEMA = Schema.from_json(

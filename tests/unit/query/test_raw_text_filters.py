@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 import pytest
 from numba import njit
 
-from pinotpy.functions.patterns import like_pattern, regexp_pattern
+from pinotpy.functions.text.patterns import like_pattern, regexp_pattern
 from pinotpy.kernels.runtime.byte_words import hash_bytes, order_bytes, same_bytes
-from pinotpy.query.filter.texts import text_flags
+from pinotpy.query.filter.text.texts import text_flags
 
 ALPHABET = ["a", "b", "A", "k", "K", "\u212a", "s", "S", "\u017f", "é", "/", "7", "\n", "€"]
 LIKES = [

@@ -17,21 +17,21 @@ from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.errors import MemoryLimitError, QueryCancelledError, QueryExecutionError
 from pinotpy.pql.parser import parse_sql
-from pinotpy.query.combine import merge_partials
-from pinotpy.query.compile import compile_query
-from pinotpy.query.context import QueryOptions
-from pinotpy.query.control import QueryControl
+from pinotpy.query.compile.compile import compile_query
 from pinotpy.query.execute import execute
-from pinotpy.query.narrow import narrow
-from pinotpy.query.operators import kept_texts, text_numbering
-from pinotpy.query.operators.text_numbering import HASH_MASK
-from pinotpy.query.operators.text_numbers import TextNumbers, number_texts
-from pinotpy.query.reduce import reduce_partials
-from pinotpy.query.scan import build_scan
-from pinotpy.segment.builder import build_segment_into
+from pinotpy.query.model.context import QueryOptions
+from pinotpy.query.plan.narrow import narrow
+from pinotpy.query.plan.scan import build_scan
+from pinotpy.query.project import kept_texts, text_numbering
+from pinotpy.query.project.text_numbering import HASH_MASK
+from pinotpy.query.project.text_numbers import TextNumbers, number_texts
+from pinotpy.query.result.combine import merge_partials
+from pinotpy.query.result.reduce import reduce_partials
+from pinotpy.query.runtime.control import QueryControl
+from pinotpy.segment.build.builder import build_segment_into
 from pinotpy.segment.data_source import Segment
+from pinotpy.segment.directory.memory_directory import MemoryDirectory
 from pinotpy.segment.immutable import open_segment
-from pinotpy.segment.memory_directory import MemoryDirectory
 
 ROWS = (70_000, 3_000, 66_000)
 SCHEMA = Schema.from_json(

@@ -12,17 +12,17 @@ import pytest
 
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
-from pinotpy.functions.patterns import regexp_pattern
+from pinotpy.functions.text.patterns import regexp_pattern
 from pinotpy.pql.parser import parse_pql, parse_sql
-from pinotpy.query.compile import compile_query
-from pinotpy.query.context import QueryOptions
-from pinotpy.query.control import QueryControl
+from pinotpy.query.compile.compile import compile_query
 from pinotpy.query.execute import execute
-from pinotpy.query.reduce import reduce_partials
-from pinotpy.segment.builder import build_segment_into
+from pinotpy.query.model.context import QueryOptions
+from pinotpy.query.result.reduce import reduce_partials
+from pinotpy.query.runtime.control import QueryControl
+from pinotpy.segment.build.builder import build_segment_into
 from pinotpy.segment.data_source import Segment
+from pinotpy.segment.directory.memory_directory import MemoryDirectory
 from pinotpy.segment.immutable import open_segment
-from pinotpy.segment.memory_directory import MemoryDirectory
 
 ROWS = 9_000
 SCHEMA = Schema.from_json(

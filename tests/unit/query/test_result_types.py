@@ -7,8 +7,8 @@ import gc
 from pinotpy.data_types import DataType
 from pinotpy.functions.scalar.spec import bind
 from pinotpy.pql.ast import Call, Dialect, Identifier, Literal
-from pinotpy.query.context import ColumnRef
-from pinotpy.query.result_types import ExpressionTypes
+from pinotpy.query.model.context import ColumnRef
+from pinotpy.query.model.result_types import ExpressionTypes
 
 COLUMNS = (ColumnRef("k", DataType.STRING, True),)
 

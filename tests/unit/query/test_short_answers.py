@@ -18,20 +18,20 @@ from pinotpy.config.schema import Schema
 from pinotpy.data_types import DataType
 from pinotpy.decimals import encode_decimal
 from pinotpy.functions.spec import aggregation_function
-from pinotpy.functions.state_values import rounded_exact
+from pinotpy.functions.state.state_values import rounded_exact
 from pinotpy.pql.ast import Dialect
 from pinotpy.pql.parser import parse_pql, parse_sql
-from pinotpy.query.combine import merge_partials, sort_columns
-from pinotpy.query.compile import compile_query
-from pinotpy.query.context import QueryContext, QueryKind
-from pinotpy.query.options import query_options
-from pinotpy.query.partial import PartialResult
-from pinotpy.query.reduce import reduce_partials
-from pinotpy.query.response import pql as pql_response
-from pinotpy.query.response import sql as sql_response
-from pinotpy.query.response.envelope import Envelope
-from pinotpy.query.result_types import argument_of, result_type, types_of
-from pinotpy.query.short_answers import SHORT_ROWS_MAX, short_answer_of, shown_shortly
+from pinotpy.query.compile.compile import compile_query
+from pinotpy.query.model.context import QueryContext, QueryKind
+from pinotpy.query.model.options import query_options
+from pinotpy.query.model.result_types import argument_of, result_type, types_of
+from pinotpy.query.result.combine import merge_partials, sort_columns
+from pinotpy.query.result.partial import PartialResult
+from pinotpy.query.result.reduce import reduce_partials
+from pinotpy.query.result.response import pql as pql_response
+from pinotpy.query.result.response import sql as sql_response
+from pinotpy.query.result.response.envelope import Envelope
+from pinotpy.query.result.short_answers import SHORT_ROWS_MAX, short_answer_of, shown_shortly
 
 TYPES = {
     "i": "INT", "l": "LONG", "f": "FLOAT", "d": "DOUBLE", "m": "BIG_DECIMAL", "b": "BOOLEAN", "t": "TIMESTAMP", "s": "STRING", "j": "JSON", "y": "BYTES",

@@ -19,23 +19,23 @@ from pinotpy.errors import SegmentCorruptError
 from pinotpy.kernels.aggregate import star_tree as kernels
 from pinotpy.kernels.aggregate.star_tree import N_AGGREGATED, N_END, N_FIRST, N_LAST, N_LEVEL, N_START, N_VALUE, NODE_WORDS
 from pinotpy.pql.parser import parse_pql, parse_sql
-from pinotpy.query.combine import merge_partials
-from pinotpy.query.compile import compile_query
-from pinotpy.query.context import QueryOptions
-from pinotpy.query.control import QueryControl
+from pinotpy.query.compile.compile import compile_query
 from pinotpy.query.execute import execute
-from pinotpy.query.explain.answer import explanation
-from pinotpy.query.operators import dealt_groups, lasting_groups
-from pinotpy.query.partial import Statistics
-from pinotpy.query.reduce import reduce_partials
-from pinotpy.query.star_tree import scan as star_tree_scan
+from pinotpy.query.group import dealt_groups, lasting_groups
+from pinotpy.query.model.context import QueryOptions
+from pinotpy.query.plan.plan.star_tree import scan as star_tree_scan
+from pinotpy.query.result.answer import explanation
+from pinotpy.query.result.combine import merge_partials
+from pinotpy.query.result.partial import Statistics
+from pinotpy.query.result.reduce import reduce_partials
+from pinotpy.query.runtime.control import QueryControl
 from pinotpy.segment import layout
-from pinotpy.segment.builder import build_segment_into
+from pinotpy.segment.build.builder import build_segment_into
+from pinotpy.segment.build.indexing import resolve_indexing
 from pinotpy.segment.checksum import crc32c
+from pinotpy.segment.directory.memory_directory import MemoryDirectory
 from pinotpy.segment.global_ids.cache import GlobalDictionaries
 from pinotpy.segment.immutable import ImmutableSegment, open_segment, scrub
-from pinotpy.segment.indexing import resolve_indexing
-from pinotpy.segment.memory_directory import MemoryDirectory
 from pinotpy.segment.metadata import segment_crc
 from pinotpy.segment.metadata_reader import metadata_of
 from pinotpy.segment.reload import ReloadPlan, reload_segment
@@ -241,7 +241,7 @@ def test_explain_says_why_no_tree_answers(text: str) -> None:
 
 
 def explained(text: str) -> Any:
-    from pinotpy.query.options import query_options
+    from pinotpy.query.model.options import query_options
 
     segments = [build(rows(np.random.default_rng(5), 300), config([tree(["a", "b"], 1)]))[0]]
     statement = parse_sql(text)
@@ -270,8 +270,8 @@ def test_a_tree_that_would_read_too_many_records_is_left_aside(monkeypatch: pyte
 def test_records_are_grouped_by_their_rows_where_rows_of_many_keys_are_dealt_to_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lasting_groups, "MERGED_ROWS_MIN", 0)
     monkeypatch.setattr(dealt_groups, "DOCS_MIN", 0)
-    monkeypatch.setattr("pinotpy.query.operators.group_by.global_table", lambda *_: None)
-    monkeypatch.setattr("pinotpy.query.operators.group_by.leaves_few_rows", lambda *_: False)
+    monkeypatch.setattr("pinotpy.query.group.group_by.global_table", lambda *_: None)
+    monkeypatch.setattr("pinotpy.query.group.group_by.leaves_few_rows", lambda *_: False)
     batches = [rows(np.random.default_rng(seed), 300) for seed in (5, 6)]
     segments = [build(batch, config([tree(["a", "b"], 1)]), f"s{number}")[0] for number, batch in enumerate(batches)]
     dictionaries = GlobalDictionaries(in_background=False)

@@ -16,16 +16,16 @@ from pinotpy.config.table import TableConfig
 from pinotpy.kernels.runtime import abi
 from pinotpy.kernels.text import text_blooms as kernels
 from pinotpy.pql.parser import parse_sql
-from pinotpy.query.compile import compile_query
-from pinotpy.query.context import QueryOptions
-from pinotpy.query.control import QueryControl
+from pinotpy.query.compile.compile import compile_query
 from pinotpy.query.execute import execute
-from pinotpy.query.filter import text_blooms
-from pinotpy.query.segment_set import SegmentSet
-from pinotpy.segment.builder import build_segment_into
+from pinotpy.query.filter.text import text_blooms
+from pinotpy.query.model.context import QueryOptions
+from pinotpy.query.runtime.control import QueryControl
+from pinotpy.query.segments.segment_set import SegmentSet
+from pinotpy.segment.build.builder import build_segment_into
 from pinotpy.segment.decoded_cache import DECODED
+from pinotpy.segment.directory.memory_directory import MemoryDirectory
 from pinotpy.segment.immutable import open_segment
-from pinotpy.segment.memory_directory import MemoryDirectory
 
 SCHEMA = Schema.from_json(
     {

@@ -17,7 +17,7 @@ from in_process import InProcessCluster
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.data_types import DataType
-from pinotpy.segment.builder import build_segment
+from pinotpy.segment.build.builder import build_segment
 
 OLD_SPECS = [{"name": "city", "dataType": "STRING"}, {"name": "row", "dataType": "INT"}]
 TYPES = [DataType.INT, DataType.LONG, DataType.FLOAT, DataType.DOUBLE, DataType.BIG_DECIMAL, DataType.BOOLEAN, DataType.TIMESTAMP, DataType.STRING,

@@ -10,9 +10,9 @@ from pinotpy.config.table import TableConfig
 from pinotpy.errors import QueryTimeoutError
 from pinotpy.pql.ast import Statement
 from pinotpy.pql.parser import parse_pql, parse_sql
-from pinotpy.query.compile import compile_query
-from pinotpy.query.compile_constants import compile_without_table
-from pinotpy.query.options import query_options
+from pinotpy.query.compile.compile import compile_query
+from pinotpy.query.compile.compile_constants import compile_without_table
+from pinotpy.query.model.options import query_options
 
 SCHEMA = Schema.from_json(
     {"schemaName": "t", "dimensionFieldSpecs": [{"name": "a", "dataType": "INT"}, {"name": "s", "dataType": "STRING"}], "metricFieldSpecs": []}

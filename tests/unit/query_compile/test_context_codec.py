@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pinotpy.data_types import DataType
 from pinotpy.errors import DataError, UnsupportedVersionError
 from pinotpy.pql.ast import Call, Dialect, Identifier, Literal, Star
-from pinotpy.query.context import (
+from pinotpy.query.model.context import (
     Aggregation,
     AggregationRef,
     And,
@@ -33,7 +33,7 @@ from pinotpy.query.context import (
     QueryKind,
     QueryOptions,
 )
-from pinotpy.query.context_codec import decode_context, encode_context
+from pinotpy.query.model.context_codec import decode_context, encode_context
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
 values = st.one_of(

@@ -16,9 +16,9 @@ from pinotpy.config.schema import Schema
 from pinotpy.errors import PinotError
 from pinotpy.pql.parser import parse_pql, parse_sql
 from pinotpy.pql.statement_printer import print_statement
-from pinotpy.query.compile import compile_query
-from pinotpy.query.context_codec import decode_context, encode_context
-from pinotpy.query.options import query_options
+from pinotpy.query.compile.compile import compile_query
+from pinotpy.query.model.context_codec import decode_context, encode_context
+from pinotpy.query.model.options import query_options
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden"
 COUNT = int(os.environ.get("FUZZ_QUERIES", "4000"))

@@ -6,8 +6,8 @@ import pytest
 
 from pinotpy.errors import InvalidQueryError, ParseError
 from pinotpy.pql.parser import parse_pql, parse_sql
-from pinotpy.query.context import QueryOptions
-from pinotpy.query.options import parse_option_text, query_options
+from pinotpy.query.model.context import QueryOptions
+from pinotpy.query.model.options import parse_option_text, query_options
 
 PLAIN = parse_pql("SELECT a FROM t")
 

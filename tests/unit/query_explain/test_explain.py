@@ -14,7 +14,9 @@ from fake_segment import FakeSegment, fake_column
 
 from pinotpy.data_types import DataType
 from pinotpy.pql.ast import Call, Dialect, Expression, Identifier, Literal
-from pinotpy.query.context import (
+from pinotpy.query.execute import execute
+from pinotpy.query.filter import index_access
+from pinotpy.query.model.context import (
     Aggregation,
     AggregationRef,
     And,
@@ -30,10 +32,8 @@ from pinotpy.query.context import (
     QueryContext,
     QueryKind,
 )
-from pinotpy.query.control import QueryControl
-from pinotpy.query.execute import execute
-from pinotpy.query.filter import index_access
-from pinotpy.query.partial import PartialResult
+from pinotpy.query.result.partial import PartialResult
+from pinotpy.query.runtime.control import QueryControl
 
 N = 10_000
 INTS = tuple(ColumnRef(name, DataType.INT) for name in ("day", "team", "score"))

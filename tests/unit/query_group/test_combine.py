@@ -17,12 +17,12 @@ from group_harness import Column, answer, build, check, cut, expected, make_cont
 
 from pinotpy.data_types import DataType as D
 from pinotpy.errors import DataError
-from pinotpy.functions import grouping
-from pinotpy.functions.grouping import number_keys, number_rows
+from pinotpy.functions.state import grouping
+from pinotpy.functions.state.grouping import number_keys, number_rows
 from pinotpy.pql.ast import Dialect, Identifier
-from pinotpy.query.combine import merge_partials
-from pinotpy.query.context import OrderBy, OutputColumn, QueryContext, QueryKind, QueryOptions
-from pinotpy.query.partial import PartialResult, QueryException, Statistics
+from pinotpy.query.model.context import OrderBy, OutputColumn, QueryContext, QueryKind, QueryOptions
+from pinotpy.query.result.combine import merge_partials
+from pinotpy.query.result.partial import PartialResult, QueryException, Statistics
 
 
 def _rows_context(kind: QueryKind, order_by: tuple[OrderBy, ...] = (), limit: int = 3, offset: int = 0) -> QueryContext:
@@ -137,5 +137,5 @@ class TestNumbering:
 
 
 def test_a_broker_merges_without_compiled_kernels() -> None:
-    code = "import sys, pinotpy.query.combine; from pinotpy.functions.spec import functions; functions(); sys.exit('numba' in sys.modules)"
+    code = "import sys, pinotpy.query.result.combine; from pinotpy.functions.spec import functions; functions(); sys.exit('numba' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

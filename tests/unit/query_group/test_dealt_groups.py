@@ -22,11 +22,11 @@ from pinotpy.kernels.aggregate.result_context import G_DEAL_MAX, G_DEAL_SHIFT, G
 from pinotpy.kernels.group import dealing
 from pinotpy.kernels.runtime import abi
 from pinotpy.pql.ast import Identifier
-from pinotpy.query import scan
-from pinotpy.query.context import AggregationRef, OrderBy
-from pinotpy.query.control import QueryControl
-from pinotpy.query.kernel_threads import KernelThreads
-from pinotpy.query.operators import dealt_groups, lasting_groups
+from pinotpy.query.group import dealt_groups, lasting_groups
+from pinotpy.query.model.context import AggregationRef, OrderBy
+from pinotpy.query.plan.plan import scan
+from pinotpy.query.runtime.control import QueryControl
+from pinotpy.query.runtime.kernel_threads import KernelThreads
 from pinotpy.segment.global_ids.cache import GlobalDictionaries
 
 COLUMNS = [
@@ -92,9 +92,9 @@ def tables(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     monkeypatch.setattr(scan, "DOCS_PER_THREAD_MIN", 1)
     for name, value in (("DOCS_MIN", 0), ("DEALT_ROWS_MIN", 0), ("PART_DOCS", 64), ("PART_BITS_MIN", 1), ("_STEP_ROWS", 100)):
         monkeypatch.setattr(dealt_groups, name, value)
-    monkeypatch.setattr("pinotpy.query.operators.group_by.global_table", lambda *_: None)
-    monkeypatch.setattr("pinotpy.query.operators.group_by.leaves_few_rows", lambda *_: False)
-    monkeypatch.setattr("pinotpy.query.operators.group_by.dealt_table", noted)
+    monkeypatch.setattr("pinotpy.query.group.group_by.global_table", lambda *_: None)
+    monkeypatch.setattr("pinotpy.query.group.group_by.leaves_few_rows", lambda *_: False)
+    monkeypatch.setattr("pinotpy.query.group.group_by.dealt_table", noted)
     return made
 
 

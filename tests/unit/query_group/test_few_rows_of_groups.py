@@ -15,16 +15,16 @@ import pytest
 from group_harness import Cells, Column, answer, build, check, expected, make_context, run
 
 from pinotpy.data_types import DataType as D
-from pinotpy.functions.exact_sums import WINDOW, WINDOW_MAIN, exact_array
+from pinotpy.functions.state.exact_sums import WINDOW, WINDOW_MAIN, exact_array
 from pinotpy.kernels.aggregate.result_context import G_ARENA, G_UNITS, ResultContext
 from pinotpy.kernels.group import few_rows as kernel
 from pinotpy.kernels.group import merge
 from pinotpy.kernels.runtime import abi
 from pinotpy.kernels.runtime.memory import V_ADDRESS, V_USED
-from pinotpy.query import scan
-from pinotpy.query.few_rows import FEW_ROWS_MAX
-from pinotpy.query.operators import few_groups
-from pinotpy.query.segment_set import SegmentSet
+from pinotpy.query.group import few_groups
+from pinotpy.query.plan.plan import scan
+from pinotpy.query.result.few_rows import FEW_ROWS_MAX
+from pinotpy.query.segments.segment_set import SegmentSet
 
 COLUMNS = [
     Column("i", D.INT), Column("l", D.LONG), Column("d", D.DOUBLE), Column("s", D.STRING), Column("b", D.BOOLEAN), Column("t", D.TIMESTAMP),
@@ -78,7 +78,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         found.append(one := few_groups.few_groups_of(*args))
         return one
 
-    monkeypatch.setattr("pinotpy.query.operators.group_by.few_groups_of", noted)
+    monkeypatch.setattr("pinotpy.query.group.group_by.few_groups_of", noted)
     return found
 
 
@@ -100,7 +100,7 @@ def test_few_groups_are_those_of_the_rows(
     wanted = expected(COLUMNS, _joined(parts), CALLS, keys, null_handling=null_handling)
     assert (partial.few is not None) == (len(wanted) <= FEW_ROWS_MAX)
     check(answer(context, [partial]), wanted, len(keys))
-    monkeypatch.setattr("pinotpy.query.operators.group_by.few_groups_of", lambda *_: None)
+    monkeypatch.setattr("pinotpy.query.group.group_by.few_groups_of", lambda *_: None)
     by_value = run(context, SegmentSet(segments), threads=threads, executor=executor)
     assert by_value.few is None and by_value.rows.equals(partial.rows)
 

@@ -20,12 +20,12 @@ from pinotpy.data_types import DataType as D
 from pinotpy.errors import MemoryLimitError
 from pinotpy.kernels.runtime import abi
 from pinotpy.pql.ast import Call, Dialect, Identifier, Literal
-from pinotpy.query import scan
-from pinotpy.query.combine import merge_partials
-from pinotpy.query.context import AggregationRef, Bound, Comparison, OrderBy, OutputColumn, Predicate, QueryContext, QueryOptions
-from pinotpy.query.control import MEMORY_SETTING
-from pinotpy.query.operators import global_groups, lasting_groups, top_groups
-from pinotpy.query.reduce import reduce_partials
+from pinotpy.query.group import global_groups, lasting_groups, top_groups
+from pinotpy.query.model.context import AggregationRef, Bound, Comparison, OrderBy, OutputColumn, Predicate, QueryContext, QueryOptions
+from pinotpy.query.plan.plan import scan
+from pinotpy.query.result.combine import merge_partials
+from pinotpy.query.result.reduce import reduce_partials
+from pinotpy.query.runtime.control import MEMORY_SETTING
 from pinotpy.segment.global_ids.cache import GlobalDictionaries
 
 COLUMNS = [
@@ -104,8 +104,8 @@ def tables(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
         return noted
 
-    monkeypatch.setattr("pinotpy.query.operators.group_by.global_table", noting(global_groups.global_table))
-    monkeypatch.setattr("pinotpy.query.operators.group_by.lasting_table", noting(lasting_groups.lasting_table))
+    monkeypatch.setattr("pinotpy.query.group.group_by.global_table", noting(global_groups.global_table))
+    monkeypatch.setattr("pinotpy.query.group.group_by.lasting_table", noting(lasting_groups.lasting_table))
     return made
 
 
@@ -124,7 +124,7 @@ def test_groups_by_global_ids_are_those_of_the_rows(
     monkeypatch.setattr(scan, "DOCS_PER_THREAD_MIN", 1)
     monkeypatch.setattr(global_groups, "PARALLEL_WORDS_MIN", 1)
     if hashed:
-        monkeypatch.setattr("pinotpy.query.operators.group_by.global_table", lambda *_: None)
+        monkeypatch.setattr("pinotpy.query.group.group_by.global_table", lambda *_: None)
     dictionaries = GlobalDictionaries(in_background=False)
     context = _context(keys, null_handling=null_handling)
     wanted = expected(COLUMNS, _joined(parts), CALLS, keys, null_handling=null_handling)
@@ -138,7 +138,7 @@ def test_groups_by_global_ids_are_those_of_the_rows(
 def test_memory_refused_at_the_end_names_the_setting(
     segments: list[Any], executor: ThreadPoolExecutor, tables: list[Any], monkeypatch: pytest.MonkeyPatch, keys: list[str]
 ) -> None:
-    monkeypatch.setattr("pinotpy.query.operators.group_by.global_table", lambda *_: None)
+    monkeypatch.setattr("pinotpy.query.group.group_by.global_table", lambda *_: None)
     monkeypatch.setattr("pinotpy.kernels.group.lasting_groups.leave_all_spilled", lambda words: abi.E_MEMORY)
     dictionaries = GlobalDictionaries(in_background=False)
     with pytest.raises(MemoryLimitError, match=re.escape(MEMORY_SETTING)):

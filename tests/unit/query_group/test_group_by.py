@@ -19,10 +19,10 @@ from group_harness import Cells, Column, answer, build, check, cut, expected, ma
 from pinotpy.data_types import DataType as D
 from pinotpy.errors import InvalidQueryError, MemoryLimitError, QueryExecutionError
 from pinotpy.pql.ast import Dialect, Identifier
-from pinotpy.query import scan
-from pinotpy.query.context import Bound, Comparison, Predicate, QueryOptions
-from pinotpy.query.control import QueryControl
-from pinotpy.query.operators import group_by
+from pinotpy.query.group import group_by
+from pinotpy.query.model.context import Bound, Comparison, Predicate, QueryOptions
+from pinotpy.query.plan.plan import scan
+from pinotpy.query.runtime.control import QueryControl
 
 POOLS: dict[D, list[Any]] = {
     D.INT: [0, 1, -1, 7, 2**31 - 1, -(2**31)],

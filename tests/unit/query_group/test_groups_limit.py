@@ -13,10 +13,10 @@ from group_harness import Cells, Column, answer, build, cut, make_context, run
 
 from pinotpy.data_types import DataType as D
 from pinotpy.errors import MemoryLimitError
-from pinotpy.query import scan
-from pinotpy.query.context import QueryOptions
-from pinotpy.query.control import QueryControl
-from pinotpy.query.operators import lasting_groups
+from pinotpy.query.group import lasting_groups
+from pinotpy.query.model.context import QueryOptions
+from pinotpy.query.plan.plan import scan
+from pinotpy.query.runtime.control import QueryControl
 from pinotpy.segment.global_ids.cache import GlobalDictionaries
 
 COLUMNS = [

@@ -15,13 +15,13 @@ from fake_segment import FakeSegment, fake_column
 from pinotpy.config.schema import Schema
 from pinotpy.data_types import DataType
 from pinotpy.pql.parser import parse_sql
-from pinotpy.query import prepared, scan
-from pinotpy.query.compile import compile_query
-from pinotpy.query.context import QueryContext, QueryOptions
-from pinotpy.query.control import QueryControl
+from pinotpy.query.compile.compile import compile_query
 from pinotpy.query.execute import execute
-from pinotpy.query.reduce import reduce_partials
-from pinotpy.query.segment_set import SegmentSet
+from pinotpy.query.model.context import QueryContext, QueryOptions
+from pinotpy.query.plan.plan import prepared, scan
+from pinotpy.query.result.reduce import reduce_partials
+from pinotpy.query.runtime.control import QueryControl
+from pinotpy.query.segments.segment_set import SegmentSet
 
 DOCS = 5000
 SCHEMA = Schema.from_json(

@@ -12,9 +12,10 @@ from group_harness import Cells, Column, answer, build, check, expected, make_co
 
 from pinotpy.data_types import DataType as D
 from pinotpy.kernels.aggregate import value_bits as kernels
-from pinotpy.query import scan
-from pinotpy.query.kernel_threads import KernelThreads
-from pinotpy.query.operators import aggregate, value_bits
+from pinotpy.query.aggregate import value_bits
+from pinotpy.query.group import aggregate
+from pinotpy.query.plan.plan import scan
+from pinotpy.query.runtime.kernel_threads import KernelThreads
 from pinotpy.segment.global_ids.cache import GlobalDictionaries
 
 COLUMNS = [Column("k", D.STRING), Column("g", D.INT), Column("i", D.INT), Column("l", D.LONG), Column("d", D.DOUBLE), Column("s", D.STRING)]

@@ -18,15 +18,15 @@ from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType as D
 from pinotpy.errors import MemoryLimitError
-from pinotpy.functions.percentiles import PercentileFunction
 from pinotpy.functions.spec import aggregation_function
+from pinotpy.functions.state.percentiles import PercentileFunction
 from pinotpy.kernels.aggregate import rank_search
 from pinotpy.pql.ast import Call, Identifier, Literal
-from pinotpy.query import scan
-from pinotpy.query.context import Aggregation
-from pinotpy.query.control import QueryControl
-from pinotpy.query.kernel_threads import KernelThreads
-from pinotpy.query.operators import value_runs
+from pinotpy.query.aggregate import value_runs
+from pinotpy.query.model.context import Aggregation
+from pinotpy.query.plan.plan import scan
+from pinotpy.query.runtime.control import QueryControl
+from pinotpy.query.runtime.kernel_threads import KernelThreads
 
 LONG = np.iinfo(np.int64)
 COLUMNS = [

@@ -15,8 +15,8 @@ from pinotpy.data_types import DataType
 from pinotpy.decimals import encode_decimal
 from pinotpy.errors import QueryExecutionError
 from pinotpy.pql.ast import Call, Dialect, Identifier, Literal
-from pinotpy.query.context import ColumnRef, OutputColumn, QueryContext, QueryKind
-from pinotpy.query.expression import Rows
+from pinotpy.query.expression.expression import Rows
+from pinotpy.query.model.context import ColumnRef, OutputColumn, QueryContext, QueryKind
 
 INF, NAN = float("inf"), float("nan")
 DOUBLES = [-INF, -1e300, 0.0, 1e20, 1e300, INF, NAN, None]

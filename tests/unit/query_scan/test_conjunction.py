@@ -19,14 +19,13 @@ from pinotpy.data_types import DataType
 from pinotpy.kernels.filter import planning
 from pinotpy.kernels.runtime import abi
 from pinotpy.pql.parser import parse_sql
-from pinotpy.query import scan
-from pinotpy.query.compile import compile_query
-from pinotpy.query.context import QueryOptions
-from pinotpy.query.control import QueryControl
+from pinotpy.query.compile.compile import compile_query
 from pinotpy.query.filter import conjunction, index_access
-from pinotpy.query.partial import Statistics
-from pinotpy.query.plan import ScanPlan
-from pinotpy.query.segment_set import SegmentSet
+from pinotpy.query.model.context import QueryOptions
+from pinotpy.query.plan.plan import ScanPlan, scan
+from pinotpy.query.result.partial import Statistics
+from pinotpy.query.runtime.control import QueryControl
+from pinotpy.query.segments.segment_set import SegmentSet
 
 SCHEMA = Schema.from_json(
     {

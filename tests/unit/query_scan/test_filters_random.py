@@ -17,10 +17,10 @@ from fake_segment import FakeColumn, FakeSegment, fake_column
 from pinotpy.data_types import DataType, FieldType, default_null_value
 from pinotpy.decimals import decode_decimal, encode_decimal
 from pinotpy.pql.ast import Dialect, Identifier
-from pinotpy.query.context import And, Bound, ColumnRef, Comparison, Constant, Filter, Not, Or, OutputColumn, Predicate, QueryContext, QueryKind
-from pinotpy.query.control import QueryControl
 from pinotpy.query.execute import execute
 from pinotpy.query.filter import index_access
+from pinotpy.query.model.context import And, Bound, ColumnRef, Comparison, Constant, Filter, Not, Or, OutputColumn, Predicate, QueryContext, QueryKind
+from pinotpy.query.runtime.control import QueryControl
 
 TYPES = [t for t in DataType if t is not DataType.MAP]
 WORDS = ["", "a", "ab", "abc", "B", "b", "Ä", "ä", "null", "x\ny", "x%y", "x_y", "zz", "日本", "\U0001f600"]

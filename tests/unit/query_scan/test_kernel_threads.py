@@ -15,13 +15,14 @@ from fake_segment import FakeSegment, fake_column
 from pinotpy.config.schema import Schema
 from pinotpy.data_types import DataType
 from pinotpy.pql.parser import parse_sql
-from pinotpy.query import runner, scan
-from pinotpy.query.compile import compile_query
-from pinotpy.query.context import QueryOptions
-from pinotpy.query.control import QueryControl
+from pinotpy.query.compile.compile import compile_query
 from pinotpy.query.execute import execute
-from pinotpy.query.kernel_threads import NICENESS, KernelThreads
-from pinotpy.query.segment_set import SegmentSet
+from pinotpy.query.model.context import QueryOptions
+from pinotpy.query.plan.plan import scan
+from pinotpy.query.runtime import runner
+from pinotpy.query.runtime.control import QueryControl
+from pinotpy.query.runtime.kernel_threads import NICENESS, KernelThreads
+from pinotpy.query.segments.segment_set import SegmentSet
 
 WAIT_S = 20.0
 

@@ -12,10 +12,10 @@ import pytest
 
 from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError, PinotError, QueryExecutionError
-from pinotpy.functions.text_query import Term
+from pinotpy.functions.text.text_query import Term
 from pinotpy.pql.ast import Dialect, Identifier
-from pinotpy.query.context import Bound, ColumnRef, Comparison, LiteralValue, Predicate
-from pinotpy.query.predicate import FixedMembers, FixedRange, Nothing, Test, TextSearch, VarMembers, VarRange, typed_leg
+from pinotpy.query.model.context import Bound, ColumnRef, Comparison, LiteralValue, Predicate
+from pinotpy.query.model.predicate import FixedMembers, FixedRange, Nothing, Test, TextSearch, VarMembers, VarRange, typed_leg
 
 PQL, SQL = Dialect.PQL, Dialect.SQL
 

@@ -15,10 +15,11 @@ from pinotpy.data_types import DataType
 from pinotpy.errors import MemoryLimitError, QueryCancelledError, QueryTimeoutError
 from pinotpy.kernels.runtime import abi
 from pinotpy.pql.ast import Call, Dialect, Identifier, Literal
-from pinotpy.query import runner, scan
-from pinotpy.query.context import Bound, ColumnRef, Comparison, ExpressionPredicate, Or, OrderBy, OutputColumn, Predicate, QueryContext, QueryKind
-from pinotpy.query.control import MEMORY_SETTING, QueryControl
 from pinotpy.query.execute import execute
+from pinotpy.query.model.context import Bound, ColumnRef, Comparison, ExpressionPredicate, Or, OrderBy, OutputColumn, Predicate, QueryContext, QueryKind
+from pinotpy.query.plan.plan import scan
+from pinotpy.query.runtime import runner
+from pinotpy.query.runtime.control import MEMORY_SETTING, QueryControl
 
 REFS = (ColumnRef("a", DataType.INT),)
 CONDITION = Predicate(Identifier("a"), Comparison.RANGE, lower=Bound(5, True))

@@ -9,10 +9,10 @@ from fake_segment import FakeSegment, fake_column
 
 from pinotpy.data_types import DataType
 from pinotpy.pql.ast import Dialect, Identifier
-from pinotpy.query.context import And, Bound, ColumnRef, Comparison, Filter, Or, OutputColumn, Predicate, QueryContext, QueryKind
-from pinotpy.query.control import QueryControl
 from pinotpy.query.execute import execute
-from pinotpy.query.partial import Statistics
+from pinotpy.query.model.context import And, Bound, ColumnRef, Comparison, Filter, Or, OutputColumn, Predicate, QueryContext, QueryKind
+from pinotpy.query.result.partial import Statistics
+from pinotpy.query.runtime.control import QueryControl
 
 N = 10_000
 

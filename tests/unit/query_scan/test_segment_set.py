@@ -11,13 +11,13 @@ from pinotpy.config.schema import Schema
 from pinotpy.data_types import DataType
 from pinotpy.errors import UnknownColumnError
 from pinotpy.pql.parser import parse_sql
-from pinotpy.query import segment_set
-from pinotpy.query.columns import ColumnMetas
-from pinotpy.query.compile import compile_query
-from pinotpy.query.context import QueryOptions
-from pinotpy.query.control import QueryControl
+from pinotpy.query.compile.compile import compile_query
 from pinotpy.query.execute import execute
-from pinotpy.query.segment_set import SegmentSet
+from pinotpy.query.model.context import QueryOptions
+from pinotpy.query.runtime.control import QueryControl
+from pinotpy.query.segments import segment_set
+from pinotpy.query.segments.columns import ColumnMetas
+from pinotpy.query.segments.segment_set import SegmentSet
 
 
 def segment(number: int, docs: int, *, packed: bool = False, extra: bool = False) -> FakeSegment:

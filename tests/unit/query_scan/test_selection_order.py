@@ -16,10 +16,10 @@ from pinotpy.data_types import DataType, FieldType, default_null_value
 from pinotpy.errors import InvalidQueryError, QueryExecutionError
 from pinotpy.pql.ast import Call, Dialect, Expression, Identifier, Literal
 from pinotpy.query import execute as execution
-from pinotpy.query import scan
-from pinotpy.query.context import Bound, ColumnRef, Comparison, OrderBy, OutputColumn, Predicate, QueryContext, QueryKind
-from pinotpy.query.control import QueryControl
 from pinotpy.query.execute import execute
+from pinotpy.query.model.context import Bound, ColumnRef, Comparison, OrderBy, OutputColumn, Predicate, QueryContext, QueryKind
+from pinotpy.query.plan.plan import scan
+from pinotpy.query.runtime.control import QueryControl
 
 VALUES: dict[DataType, list[Any]] = {
     DataType.INT: [-5, 0, 3, 2**31 - 1, -(2**31)],

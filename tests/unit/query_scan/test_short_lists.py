@@ -18,18 +18,18 @@ from pinotpy.config.table import TableConfig
 from pinotpy.kernels.filter import short_lists
 from pinotpy.kernels.runtime import abi
 from pinotpy.pql.parser import parse_sql
-from pinotpy.query import scan
-from pinotpy.query.compile import compile_query
-from pinotpy.query.context import QueryContext, QueryOptions
-from pinotpy.query.control import QueryControl
+from pinotpy.query.compile.compile import compile_query
 from pinotpy.query.execute import execute
-from pinotpy.query.explain.notes import BY_LIST, ScanNotes
 from pinotpy.query.filter import conjunction, index_access
+from pinotpy.query.filter.notes import BY_LIST, ScanNotes
 from pinotpy.query.filter.tree import conjuncts
-from pinotpy.query.segment_set import SegmentSet
-from pinotpy.segment.builder import build_segment_into
+from pinotpy.query.model.context import QueryContext, QueryOptions
+from pinotpy.query.plan.plan import scan
+from pinotpy.query.runtime.control import QueryControl
+from pinotpy.query.segments.segment_set import SegmentSet
+from pinotpy.segment.build.builder import build_segment_into
+from pinotpy.segment.directory.memory_directory import MemoryDirectory
 from pinotpy.segment.immutable import ImmutableSegment, open_segment
-from pinotpy.segment.memory_directory import MemoryDirectory
 
 NUM_DOCS = 4_500
 TYPES = {"day": "INT", "user": "LONG", "url": "STRING", "kind": "INT", "i": "INT", "row": "INT"}

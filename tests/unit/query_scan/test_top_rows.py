@@ -17,11 +17,11 @@ from pinotpy.data_types import DataType, FieldType, default_null_value
 from pinotpy.kernels.order import sort_words, top_rows
 from pinotpy.kernels.runtime import abi
 from pinotpy.pql.ast import Dialect, Identifier
-from pinotpy.query import scan
-from pinotpy.query.context import Bound, ColumnRef, Comparison, OrderBy, OutputColumn, Predicate, QueryContext, QueryKind
-from pinotpy.query.control import QueryControl
-from pinotpy.query.operators import top_rows as operator
-from pinotpy.query.scan import build_scan
+from pinotpy.query.model.context import Bound, ColumnRef, Comparison, OrderBy, OutputColumn, Predicate, QueryContext, QueryKind
+from pinotpy.query.order import top_rows as operator
+from pinotpy.query.plan.plan import scan
+from pinotpy.query.plan.scan import build_scan
+from pinotpy.query.runtime.control import QueryControl
 
 NAN = float("nan")
 HOSTILE: dict[DataType, list[Any]] = {

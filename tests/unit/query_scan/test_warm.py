@@ -20,11 +20,11 @@ before = compiled()
 from fake_segment import FakeSegment, fake_column
 from pinotpy.data_types import DataType
 from pinotpy.pql.parser import parse_sql
-from pinotpy.query.compile import compile_query
-from pinotpy.query.context import QueryOptions
-from pinotpy.query.control import QueryControl
-from pinotpy.query.kernel_threads import KernelThreads
-from pinotpy.query.segment_set import SegmentSet
+from pinotpy.query.compile.compile import compile_query
+from pinotpy.query.model.context import QueryOptions
+from pinotpy.query.runtime.control import QueryControl
+from pinotpy.query.runtime.kernel_threads import KernelThreads
+from pinotpy.query.segments.segment_set import SegmentSet
 from pinotpy.config.schema import Schema
 
 fields = [{"name": name, "dataType": kind} for name, kind in {"a": "INT", "s": "STRING", "r": "DOUBLE", "l": "LONG", "f": "FLOAT", "t": "STRING"}.items()]

@@ -13,11 +13,11 @@ import pytest
 from pinotpy.config.schema import Schema
 from pinotpy.controller.check_room import CheckRoom
 from pinotpy.errors import DataError, UnsafeArchiveError
-from pinotpy.segment.archive import pack_segment
-from pinotpy.segment.archive_check import check_archive
-from pinotpy.segment.builder import build_segment
+from pinotpy.segment.archive.archive import pack_segment
+from pinotpy.segment.archive.archive_check import check_archive
+from pinotpy.segment.archive.tar_stream import ArchiveLimits
+from pinotpy.segment.build.builder import build_segment
 from pinotpy.segment.immutable import load_segment
-from pinotpy.segment.tar_stream import ArchiveLimits
 
 SCHEMA = Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": [{"name": "a", "dataType": "STRING"}, {"name": "b", "dataType": "LONG"}]})
 ROWS = pa.record_batch({"a": pa.array([f"v{i % 97}" for i in range(5000)]), "b": pa.array(range(5000), pa.int64())})

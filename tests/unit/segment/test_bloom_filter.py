@@ -17,9 +17,9 @@ from pinotpy.errors import InvalidConfigError, SegmentCorruptError
 from pinotpy.kernels.codec.bloom import exclude, set_bits
 from pinotpy.kernels.runtime import abi
 from pinotpy.segment import layout
+from pinotpy.segment.build.indexing import resolve_indexing
 from pinotpy.segment.immutable import open_segment
 from pinotpy.segment.index.bloom import BLOCK_BYTES, check_bloom_size, num_blocks, stored_hashes, value_hashes
-from pinotpy.segment.indexing import resolve_indexing
 
 MASK = (1 << 64) - 1
 SALTS = (0x6A09E667, 0xBB67AE85, 0x3C6EF373, 0xA54FF53B, 0x510E527F, 0x9B05688D, 0x1F83D9AB, 0x5BE0CD19)

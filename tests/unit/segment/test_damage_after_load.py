@@ -16,8 +16,8 @@ from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.errors import SegmentCorruptError
 from pinotpy.segment import layout
-from pinotpy.segment.builder import build_segment
-from pinotpy.segment.chunk_codec import CHUNK_BYTES, CODECS, DELTA, compress_chunks, decompress_chunks
+from pinotpy.segment.build.builder import build_segment
+from pinotpy.segment.build.chunk_codec import CHUNK_BYTES, CODECS, DELTA, compress_chunks, decompress_chunks
 from pinotpy.segment.immutable import ImmutableSegment, load_segment
 
 NUM_DOCS = 6_000

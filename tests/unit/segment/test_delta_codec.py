@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pinotpy.segment.delta_codec import compress_numbers, decompress_numbers
+from pinotpy.segment.build.delta_codec import compress_numbers, decompress_numbers
 
 _LONG = np.iinfo(np.int64)
 _RNG = np.random.default_rng(3)

@@ -9,8 +9,8 @@ import zlib
 
 import pytest
 
-from pinotpy.segment.gzip_stream import BLOCK_BYTES, GzipStream
-from pinotpy.segment.inflate import gunzip
+from pinotpy.segment.archive.gzip_stream import BLOCK_BYTES, GzipStream
+from pinotpy.segment.archive.inflate import gunzip
 
 
 def _packed(pieces: list[bytes], threads: int) -> bytes:

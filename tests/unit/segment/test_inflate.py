@@ -8,7 +8,7 @@ import zlib
 
 import pytest
 
-from pinotpy.segment.inflate import GZIP_WINDOW_BITS, INFLATE_ERRORS, Inflater, gunzip
+from pinotpy.segment.archive.inflate import GZIP_WINDOW_BITS, INFLATE_ERRORS, Inflater, gunzip
 
 CONTENTS = {
     "nothing": b"",

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pinotpy.functions.json_records import JsonIndexing, records_of
+from pinotpy.functions.json.json_records import JsonIndexing, records_of
 from pinotpy.segment.index.json import JsonRecords, build_json_records
 from pinotpy.segment.index.json_pairs import _Reader, _valid_texts, flat_pairs
 

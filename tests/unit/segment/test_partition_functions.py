@@ -14,7 +14,7 @@ import pytest
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.data_types import DataType
-from pinotpy.segment.builder import build_segment
+from pinotpy.segment.build.builder import build_segment
 from pinotpy.segment.immutable import load_segment
 from pinotpy.segment.partition import bytes_hash_code, murmur2, partition_of, partition_text, partitions_of, string_hash_code
 

@@ -11,8 +11,8 @@ from text_oracle import KeptBuffers
 
 from pinotpy.errors import InvalidConfigError, SegmentCorruptError
 from pinotpy.segment import layout
+from pinotpy.segment.build.indexing import resolve_indexing
 from pinotpy.segment.index.range import check_range_index, check_range_sizes
-from pinotpy.segment.indexing import resolve_indexing
 
 SCHEMA = schema_of({"id": "INT", "raw": "DOUBLE", "up": "INT", "text": "STRING"})
 ROWS: dict[str, list[Any]] = {

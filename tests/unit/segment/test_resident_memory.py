@@ -14,8 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from pinotpy.segment.file_directory import FileDirectory
-from pinotpy.segment.resident_directory import ResidentDirectory
+from pinotpy.segment.directory.file_directory import FileDirectory
+from pinotpy.segment.directory.resident_directory import ResidentDirectory
 from pinotpy.server.idle_memory import own_memory_bytes
 
 directory, others = ResidentDirectory(FileDirectory(Path(sys.argv[1]))), []

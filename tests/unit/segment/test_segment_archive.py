@@ -16,10 +16,10 @@ import pytest
 
 from pinotpy.config.schema import Schema
 from pinotpy.errors import AlreadyExistsError, UnsafeArchiveError, UserError
-from pinotpy.segment.archive import pack_segment, unpack_segment
-from pinotpy.segment.builder import build_segment
+from pinotpy.segment.archive.archive import pack_segment, unpack_segment
+from pinotpy.segment.archive.tar_stream import ArchiveLimits
+from pinotpy.segment.build.builder import build_segment
 from pinotpy.segment.immutable import load_segment
-from pinotpy.segment.tar_stream import ArchiveLimits
 
 SCHEMA = Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": [{"name": "a", "dataType": "STRING"}, {"name": "b", "dataType": "LONG"}]})
 ROWS = pa.record_batch({"a": pa.array([f"v{i % 97}" for i in range(5000)]), "b": pa.array(range(5000), pa.int64())})
@@ -207,7 +207,7 @@ def test_tens_of_thousands_of_entries_are_refused_after_the_64th(into: Path, tmp
             Counting.num_read += len(data)
             return data
 
-    from pinotpy.segment.tar_stream import read_entries
+    from pinotpy.segment.archive.tar_stream import read_entries
 
     with pytest.raises(UnsafeArchiveError, match="more than 64 entries"):
         for _ in read_entries(Counting(archive), ArchiveLimits()):

@@ -18,11 +18,11 @@ from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.errors import DataError, NotFoundError, SegmentCorruptError, UnsupportedVersionError
 from pinotpy.segment import layout
-from pinotpy.segment.builder import build_segment_into
+from pinotpy.segment.build.builder import build_segment_into
 from pinotpy.segment.checksum import crc32c
+from pinotpy.segment.directory.memory_directory import MemoryDirectory
 from pinotpy.segment.immutable import ImmutableSegment, open_segment, scrub
 from pinotpy.segment.layout import BufferEntry
-from pinotpy.segment.memory_directory import MemoryDirectory
 from pinotpy.segment.metadata import segment_crc
 from pinotpy.segment.metadata_reader import read_metadata
 

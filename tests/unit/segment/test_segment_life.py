@@ -20,7 +20,7 @@ from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.errors import AlreadyExistsError, DataError, InvalidConfigError, UnknownColumnError, UserError
 from pinotpy.kernels.runtime import abi
-from pinotpy.segment.builder import build_segment
+from pinotpy.segment.build.builder import build_segment
 from pinotpy.segment.column import ImmutableColumn
 from pinotpy.segment.decoded_cache import DecodedCache
 from pinotpy.segment.immutable import load_segment
@@ -329,8 +329,8 @@ from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.kernels.codec import csr, packing
 from pinotpy.kernels.text import ordered_bytes
-from pinotpy.segment.builder import build_segment_into
-from pinotpy.segment.memory_directory import MemoryDirectory
+from pinotpy.segment.build.builder import build_segment_into
+from pinotpy.segment.directory.memory_directory import MemoryDirectory
 from pinotpy.segment.immutable import open_segment
 from pinotpy.segment.warm import warm_segment_kernels
 

@@ -15,13 +15,13 @@ from pinotpy.config.table import TableConfig
 from pinotpy.errors import DataError, NotFoundError, SegmentCorruptError
 from pinotpy.segment import layout
 from pinotpy.segment import reload as reload_room
-from pinotpy.segment.builder import build_segment
-from pinotpy.segment.column_indexes import INDEX_FORMS, form_among
-from pinotpy.segment.directory import SegmentDirectory
-from pinotpy.segment.file_directory import FileDirectory
+from pinotpy.segment.build.builder import build_segment
+from pinotpy.segment.build.column_indexes import INDEX_FORMS, form_among
+from pinotpy.segment.build.indexing import resolve_indexing
+from pinotpy.segment.directory.directory import SegmentDirectory
+from pinotpy.segment.directory.file_directory import FileDirectory
+from pinotpy.segment.directory.memory_directory import MemoryDirectory
 from pinotpy.segment.immutable import ImmutableSegment, load_segment, open_segment, scrub
-from pinotpy.segment.indexing import resolve_indexing
-from pinotpy.segment.memory_directory import MemoryDirectory
 from pinotpy.segment.reload import ReloadPlan, needs_rebuild, plan_reload, reload_segment
 
 TYPES = {"city": "STRING", "n": "INT", "cost": "DOUBLE", "raw": "STRING", "tags": "INT", "doc": "JSON", "up": "LONG"}
@@ -219,7 +219,7 @@ def test_a_crash_at_any_step_leaves_a_segment_that_opens_as_before_or_after(tmp_
     with monkeypatch.context() as patched:
         for name in ("replace", "fsync", "fchmod"):
             patched.setattr(os, name, counted(getattr(os, name)))
-        patched.setattr("pinotpy.segment.file_directory._FileAmendment.abort", lambda self: None)  # a process that dies cleans nothing up
+        patched.setattr("pinotpy.segment.directory.file_directory._FileAmendment.abort", lambda self: None)  # a process that dies cleans nothing up
         patched.setattr(FileDirectory, "put_marker", lambda *_: None)
         crashed = False
         try:

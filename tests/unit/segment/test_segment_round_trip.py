@@ -20,7 +20,7 @@ from pinotpy.config.table import TableConfig
 from pinotpy.data_types import DataType
 from pinotpy.decimals import encode_decimal
 from pinotpy.errors import DataError
-from pinotpy.segment.builder import build_segment
+from pinotpy.segment.build.builder import build_segment
 from pinotpy.segment.column import ImmutableColumn
 from pinotpy.segment.immutable import ImmutableSegment, load_segment
 from pinotpy.segment.index.inverted import AS_BITMAPS, AS_LISTS

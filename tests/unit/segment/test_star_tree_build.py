@@ -16,12 +16,12 @@ from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidConfigError
-from pinotpy.functions.exact_sums import exact_array, round_exact
 from pinotpy.functions.sketches.hyperloglog import states_of_values
+from pinotpy.functions.state.exact_sums import exact_array, round_exact
 from pinotpy.kernels.aggregate.star_tree import N_AGGREGATED, N_END, N_FIRST, N_LAST, N_START, N_VALUE
-from pinotpy.segment.builder import build_segment_into
+from pinotpy.segment.build.builder import build_segment_into
+from pinotpy.segment.directory.memory_directory import MemoryDirectory
 from pinotpy.segment.immutable import ImmutableSegment, open_segment
-from pinotpy.segment.memory_directory import MemoryDirectory
 from pinotpy.segment.star_tree.build import sorted_runs
 from pinotpy.segment.star_tree.reader import COUNT_COLUMN, StarTree, state_column
 

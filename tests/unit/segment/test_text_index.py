@@ -18,14 +18,14 @@ from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.data_types import DataType
 from pinotpy.errors import DataError, InvalidConfigError, SegmentCorruptError
-from pinotpy.functions.text_analysis import analyze
+from pinotpy.functions.text.text_analysis import analyze
 from pinotpy.segment import layout
-from pinotpy.segment.builder import build_segment_into
+from pinotpy.segment.build.builder import build_segment_into
 from pinotpy.segment.data_source import TextIndex
+from pinotpy.segment.directory.memory_directory import MemoryDirectory
 from pinotpy.segment.immutable import open_segment
 from pinotpy.segment.index import text as text_index
 from pinotpy.segment.index.text import VALUE_GAP, check_text_index, check_text_sizes
-from pinotpy.segment.memory_directory import MemoryDirectory
 from pinotpy.segment.metadata import ColumnMetadata
 
 SCHEMA = Schema.from_json(

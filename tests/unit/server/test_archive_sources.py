@@ -16,8 +16,8 @@ from pinotpy.errors import DataError, InvalidConfigError, RemoteError, SegmentCo
 from pinotpy.fs.crypters import Crypters
 from pinotpy.fs.fetchers import SegmentFetchers, settings_of
 from pinotpy.fs.file_systems import file_system_for
-from pinotpy.segment.archive import pack_segment
-from pinotpy.segment.builder import build_segment
+from pinotpy.segment.archive.archive import pack_segment
+from pinotpy.segment.build.builder import build_segment
 from pinotpy.server.tables.fetcher import ArchiveFetcher
 from pinotpy.server.tables.store import SegmentStore
 

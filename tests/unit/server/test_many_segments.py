@@ -17,12 +17,12 @@ import pytest
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.pql.parser import parse_sql
-from pinotpy.query.columns import ColumnMetas
-from pinotpy.query.compile import compile_query
-from pinotpy.query.context import QueryContext, QueryOptions
-from pinotpy.query.control import QueryControl
+from pinotpy.query.compile.compile import compile_query
 from pinotpy.query.execute import execute
-from pinotpy.segment.builder import build_segment
+from pinotpy.query.model.context import QueryContext, QueryOptions
+from pinotpy.query.runtime.control import QueryControl
+from pinotpy.query.segments.columns import ColumnMetas
+from pinotpy.segment.build.builder import build_segment
 from pinotpy.segment.column import ImmutableColumn
 from pinotpy.segment.immutable import ImmutableSegment, load_segment
 from pinotpy.server.tables.registry import SegmentRegistry

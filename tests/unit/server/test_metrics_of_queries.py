@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from concurrent.futures import ThreadPoolExecutor
 
-from pinotpy.query.partial import Statistics
+from pinotpy.query.result.partial import Statistics
 from pinotpy.server.metrics import ServerMetrics
 from pinotpy.service.metric_catalogue import SERVER_METRICS
 from pinotpy.service.metrics import Metrics

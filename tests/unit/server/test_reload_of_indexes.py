@@ -16,8 +16,8 @@ from pinotpy.clock import SystemClock
 from pinotpy.errors import DataError, PinotError
 from pinotpy.segment import layout
 from pinotpy.segment import reload as reload_room
-from pinotpy.segment.column_indexes import form_among
-from pinotpy.segment.resident_directory import ResidentDirectory
+from pinotpy.segment.build.column_indexes import form_among
+from pinotpy.segment.directory.resident_directory import ResidentDirectory
 from pinotpy.server.reload_jobs import JOBS_KEPT_MAX, ReloadJobs
 from pinotpy.server.tables.locks import SegmentLocks
 

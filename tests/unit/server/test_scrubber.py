@@ -114,7 +114,7 @@ def test_a_segment_that_changes_while_it_is_read_is_left_alone_and_one_that_cann
         def failing(*_: Any) -> bytes:
             raise OSError(5, "Input/output error")
 
-        monkeypatch.setattr("pinotpy.segment.file_directory.os.read", failing)
+        monkeypatch.setattr("pinotpy.segment.directory.file_directory.os.read", failing)
         assert scene.transitions.replace_damaged(TABLE, segment)
         return
     damage(scene, "s0")

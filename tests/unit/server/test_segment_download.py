@@ -14,9 +14,9 @@ from scripted_web import NoWaiting, Web, fails, gives
 from pinotpy.clock import ManualClock, SystemClock
 from pinotpy.config.schema import Schema
 from pinotpy.errors import DataError, RemoteError, UnsafeArchiveError
-from pinotpy.segment.archive import pack_segment
-from pinotpy.segment.builder import build_segment
-from pinotpy.segment.tar_stream import ArchiveLimits
+from pinotpy.segment.archive.archive import pack_segment
+from pinotpy.segment.archive.tar_stream import ArchiveLimits
+from pinotpy.segment.build.builder import build_segment
 from pinotpy.server.tables.fetcher import ControllerFetcher, DownloadLimits
 from pinotpy.server.tables.store import SegmentStore
 

@@ -21,14 +21,14 @@ from numpy.typing import NDArray
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.pql.parser import parse_sql
-from pinotpy.query.compile import compile_query
-from pinotpy.query.context import QueryOptions
-from pinotpy.query.control import QueryControl
+from pinotpy.query.compile.compile import compile_query
 from pinotpy.query.execute import execute
-from pinotpy.segment.builder import build_segment
-from pinotpy.segment.file_directory import FileDirectory
+from pinotpy.query.model.context import QueryOptions
+from pinotpy.query.runtime.control import QueryControl
+from pinotpy.segment.build.builder import build_segment
+from pinotpy.segment.directory.file_directory import FileDirectory
+from pinotpy.segment.directory.resident_directory import ResidentDirectory
 from pinotpy.segment.immutable import ImmutableSegment, load_segment, open_segment
-from pinotpy.segment.resident_directory import ResidentDirectory
 from pinotpy.server.tables.registry import SegmentRegistry
 
 TABLE = "t_OFFLINE"

@@ -17,8 +17,8 @@ from pinotpy.clock import ManualClock
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.kernels.runtime import abi
-from pinotpy.query.control import QueryControl
-from pinotpy.query.partial import PartialResult
+from pinotpy.query.result.partial import PartialResult
+from pinotpy.query.runtime.control import QueryControl
 from pinotpy.rpc.dispatch import Dispatcher
 from pinotpy.rpc.wire import ServerRequest, encode_request
 from pinotpy.server import query_service

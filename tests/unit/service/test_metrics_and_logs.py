@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from pinotpy.broker.metrics import BrokerMetrics
 from pinotpy.config.settings import BrokerSettings
-from pinotpy.query.response.envelope import Envelope
+from pinotpy.query.result.response.envelope import Envelope
 from pinotpy.service import audit, logs
 from pinotpy.service import metrics as metrics_module
 from pinotpy.service.assembly import equip

@@ -16,7 +16,7 @@ from pinotpy.broker.handler import Broker, Question, answer_query, parse_key_val
 from pinotpy.config.document import describe
 from pinotpy.errors import AccessDeniedError, UserError
 from pinotpy.pql.ast import Dialect
-from pinotpy.query.response import arrow
+from pinotpy.query.result.response import arrow
 from pinotpy.service.accept import preferred_type
 from pinotpy.service.rights import Action, table_resource
 from pinotpy.service.routes import IN_HANDLER, FastRequest, Routes, StreamedResponse

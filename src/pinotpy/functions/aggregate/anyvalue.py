@@ -11,10 +11,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType, StoredType
-from pinotpy.functions.plans import DistributionPlan, Plan, SlotPlan
-from pinotpy.functions.slots import extremes_plan
 from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, Groups
-from pinotpy.functions.states import extremes_of, merge_extremes
+from pinotpy.functions.state.plans import DistributionPlan, Plan, SlotPlan
+from pinotpy.functions.state.slots import extremes_plan
+from pinotpy.functions.state.states import extremes_of, merge_extremes
 
 
 class AnyValue(AggregateFunction):

@@ -10,9 +10,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType
-from pinotpy.functions.plans import RankKind, SlotPlan, Spilled, StateForm
 from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, Groups
-from pinotpy.functions.states import merge_counts
+from pinotpy.functions.state.plans import RankKind, SlotPlan, Spilled, StateForm
+from pinotpy.functions.state.states import merge_counts
 
 
 class Count(AggregateFunction):

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from pinotpy.data_types import DataType
 from pinotpy.decimals import decode_decimal
 from pinotpy.errors import InvalidQueryError
-from pinotpy.functions.exact_sums import UNIT_BIAS, WINDOW_SPECIAL, exact_array, exact_integers, merge_exact, round_exact
-from pinotpy.functions.plans import RowBlock, RowPlan
 from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, Groups, check_number
-from pinotpy.functions.states import merge_counts
+from pinotpy.functions.state.exact_sums import UNIT_BIAS, WINDOW_SPECIAL, exact_array, exact_integers, merge_exact, round_exact
+from pinotpy.functions.state.plans import RowBlock, RowPlan
+from pinotpy.functions.state.states import merge_counts
 from pinotpy.pql.ast import Dialect
 
 Doubles = NDArray[np.float64]

@@ -9,9 +9,9 @@ from typing import ClassVar
 import pyarrow as pa
 
 from pinotpy.data_types import DataType
-from pinotpy.functions.distinct_sums import DistinctSums
 from pinotpy.functions.spec import AggregateExample
-from pinotpy.functions.states import averages_as_doubles, double_result
+from pinotpy.functions.state.distinct_sums import DistinctSums
+from pinotpy.functions.state.states import averages_as_doubles, double_result
 
 
 class DistinctAverage(DistinctSums):

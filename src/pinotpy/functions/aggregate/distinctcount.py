@@ -10,9 +10,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType
-from pinotpy.functions.plans import DistributionPlan
 from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, Groups
-from pinotpy.functions.states import assemble_sets, count_states, distinct_sets, merge_sets, set_field, set_sizes
+from pinotpy.functions.state.plans import DistributionPlan
+from pinotpy.functions.state.states import assemble_sets, count_states, distinct_sets, merge_sets, set_field, set_sizes
 
 
 class DistinctCount(AggregateFunction):

@@ -14,10 +14,10 @@ from pyroaring import BitMap
 
 from pinotpy.data_types import DataType
 from pinotpy.errors import DecodeError, QueryExecutionError
-from pinotpy.functions.plans import DistributionPlan
 from pinotpy.functions.sketches.roaring import read_bitmap
 from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, Groups
-from pinotpy.functions.states import assemble_sets, count_states, distinct_sets, merge_sets, set_field, set_sizes
+from pinotpy.functions.state.plans import DistributionPlan
+from pinotpy.functions.state.states import assemble_sets, count_states, distinct_sets, merge_sets, set_field, set_sizes
 
 
 class DistinctCountBitmap(AggregateFunction):

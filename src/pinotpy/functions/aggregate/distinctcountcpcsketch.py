@@ -11,9 +11,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType
-from pinotpy.functions.plans import DistributionPlan, Hashing, Plan, RegisterPlan
 from pinotpy.functions.sketches import cpc
 from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, Groups, Parameter
+from pinotpy.functions.state.plans import DistributionPlan, Hashing, Plan, RegisterPlan
 
 
 class DistinctCountCpcSketch(AggregateFunction):

@@ -11,9 +11,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType
-from pinotpy.functions.plans import DistributionPlan, Plan, RegisterPlan
 from pinotpy.functions.sketches import hyperloglog
 from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, Groups, Parameter
+from pinotpy.functions.state.plans import DistributionPlan, Plan, RegisterPlan
 
 
 class DistinctCountHll(AggregateFunction):

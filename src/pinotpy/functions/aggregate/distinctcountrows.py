@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 
 from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError
-from pinotpy.functions.grouping import number_rows
-from pinotpy.functions.plans import RowBlock, RowPlan
 from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, Groups
-from pinotpy.functions.states import distinct_sets, merge_sets, set_field, set_sizes
+from pinotpy.functions.state.grouping import number_rows
+from pinotpy.functions.state.plans import RowBlock, RowPlan
+from pinotpy.functions.state.states import distinct_sets, merge_sets, set_field, set_sizes
 from pinotpy.pql.ast import Dialect
 
 

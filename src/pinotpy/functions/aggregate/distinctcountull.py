@@ -11,10 +11,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType
-from pinotpy.functions.plans import DistributionPlan, Hashing, Plan, RegisterPlan
 from pinotpy.functions.sketches import ultraloglog
 from pinotpy.functions.sketches.hash64 import wyhash_of_values
 from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, Groups, Parameter
+from pinotpy.functions.state.plans import DistributionPlan, Hashing, Plan, RegisterPlan
 
 
 class DistinctCountUll(AggregateFunction):

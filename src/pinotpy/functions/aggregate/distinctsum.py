@@ -8,9 +8,9 @@ from typing import ClassVar
 import pyarrow as pa
 
 from pinotpy.data_types import DataType
-from pinotpy.functions.distinct_sums import DistinctSums
 from pinotpy.functions.spec import AggregateExample
-from pinotpy.functions.states import double_result, sums_as_doubles
+from pinotpy.functions.state.distinct_sums import DistinctSums
+from pinotpy.functions.state.states import double_result, sums_as_doubles
 
 
 class DistinctSum(DistinctSums):

@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError
-from pinotpy.functions.picked_rows import merge_picked, pick_rows
-from pinotpy.functions.plans import RowBlock, RowPlan
 from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, Groups
+from pinotpy.functions.state.picked_rows import merge_picked, pick_rows
+from pinotpy.functions.state.plans import RowBlock, RowPlan
 from pinotpy.pql.ast import Dialect
 
 

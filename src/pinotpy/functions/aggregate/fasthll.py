@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType
 from pinotpy.functions.aggregate.distinctcounthll import DistinctCountHll
-from pinotpy.functions.plans import DistributionPlan, Plan
 from pinotpy.functions.sketches import hyperloglog
 from pinotpy.functions.spec import AggregateExample, Argument
+from pinotpy.functions.state.plans import DistributionPlan, Plan
 
 _OFFSET = 129
 

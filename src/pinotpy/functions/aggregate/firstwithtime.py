@@ -16,9 +16,9 @@ from pinotpy.data_types import INT_MIN, LONG_MIN, DataType
 from pinotpy.decimals import encode_decimal
 from pinotpy.errors import InvalidQueryError
 from pinotpy.functions.named_types import named_type
-from pinotpy.functions.picked_rows import merge_picked, pick_rows
-from pinotpy.functions.plans import RowBlock, RowPlan
 from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, Groups, Parameter
+from pinotpy.functions.state.picked_rows import merge_picked, pick_rows
+from pinotpy.functions.state.plans import RowBlock, RowPlan
 from pinotpy.pql.ast import Dialect
 
 _TIMES: Final = (DataType.INT, DataType.LONG, DataType.FLOAT, DataType.DOUBLE, DataType.TIMESTAMP)

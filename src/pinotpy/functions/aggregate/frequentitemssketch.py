@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError
-from pinotpy.functions.plans import DistributionPlan
 from pinotpy.functions.sketches import frequent_items
 from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, Groups, Parameter
+from pinotpy.functions.state.plans import DistributionPlan
 from pinotpy.pql.ast import Dialect
 
 _TYPES = {

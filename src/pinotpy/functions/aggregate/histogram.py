@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError
-from pinotpy.functions.plans import DistributionPlan, Plan, SlotPlan, Update, Values, Word
 from pinotpy.functions.sketches.multiset import numbers_of
 from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, Groups, Parameter, check_number
+from pinotpy.functions.state.plans import DistributionPlan, Plan, SlotPlan, Update, Values, Word
 from pinotpy.pql.ast import Dialect
 
 BUCKETS_MAX: Final = 10_000

@@ -12,11 +12,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType
-from pinotpy.functions.plans import DistributionPlan
 from pinotpy.functions.sketches.answer_size import check_answer_size
 from pinotpy.functions.sketches.idset import IdSetOptions, parse_options, write_id_set
 from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, Groups, Parameter
-from pinotpy.functions.states import assemble_sets, distinct_sets, merge_sets, set_field
+from pinotpy.functions.state.plans import DistributionPlan
+from pinotpy.functions.state.states import assemble_sets, distinct_sets, merge_sets, set_field
 
 
 class IdSetFunction(AggregateFunction):

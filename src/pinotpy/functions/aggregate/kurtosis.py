@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from math import nan
 from typing import ClassVar
 
-from pinotpy.functions.power_sums import Powers, PowerSums, quotient
 from pinotpy.functions.spec import AggregateExample
+from pinotpy.functions.state.power_sums import Powers, PowerSums, quotient
 
 
 class Kurtosis(PowerSums):

@@ -13,9 +13,9 @@ from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError
 from pinotpy.functions.aggregate.arrayagg import is_distinct
 from pinotpy.functions.lists import joined, lists_of, sorted_lists
-from pinotpy.functions.plans import DistributionPlan, Plan, RowBlock, RowPlan
 from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, Groups, Parameter
-from pinotpy.functions.states import assemble_sets, distinct_sets, merge_sets, set_field
+from pinotpy.functions.state.plans import DistributionPlan, Plan, RowBlock, RowPlan
+from pinotpy.functions.state.states import assemble_sets, distinct_sets, merge_sets, set_field
 from pinotpy.pql.ast import Dialect
 
 

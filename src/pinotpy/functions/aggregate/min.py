@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from pinotpy.functions.extremes import Extremes
 from pinotpy.functions.spec import AggregateExample
-from pinotpy.functions.state_values import doubles, extreme_of
-from pinotpy.functions.states import double_result, extremes_as_doubles
+from pinotpy.functions.state.extremes import Extremes
+from pinotpy.functions.state.state_values import doubles, extreme_of
+from pinotpy.functions.state.states import double_result, extremes_as_doubles
 
 
 class Min(Extremes):

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pinotpy.data_types import LONG_MIN, DataType
-from pinotpy.functions.extremes import Extremes
 from pinotpy.functions.spec import WHOLE_NUMBERS, AggregateExample, Argument, check_types
+from pinotpy.functions.state.extremes import Extremes
 from pinotpy.pql.ast import Dialect
 
 

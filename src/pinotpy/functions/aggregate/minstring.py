@@ -10,10 +10,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType
-from pinotpy.functions.extremes import Extremes
-from pinotpy.functions.plans import DistributionPlan
 from pinotpy.functions.spec import AggregateExample, Argument, check_types
-from pinotpy.functions.states import extremes_of
+from pinotpy.functions.state.extremes import Extremes
+from pinotpy.functions.state.plans import DistributionPlan
+from pinotpy.functions.state.states import extremes_of
 from pinotpy.pql.ast import Dialect
 
 

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError
-from pinotpy.functions.plans import DistributionPlan
 from pinotpy.functions.sketches.multiset import Multisets, collect_multisets, merge_multisets, multiset_fields, multisets_of, numbers_of
 from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, Groups, Parameter, check_number
+from pinotpy.functions.state.plans import DistributionPlan
 from pinotpy.pql.ast import Dialect
 
 _CHOICES: Final = ("MIN", "MAX", "AVG")

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType
-from pinotpy.functions.percentiles import PercentileFunction
 from pinotpy.functions.sketches.multiset import Multisets, elements
 from pinotpy.functions.spec import AggregateExample, Argument
+from pinotpy.functions.state.percentiles import PercentileFunction
 
 
 class Percentile(PercentileFunction):

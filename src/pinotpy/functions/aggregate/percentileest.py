@@ -15,11 +15,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pinotpy.data_types import LONG_MIN, DataType
-from pinotpy.functions.percentiles import PercentileFunction
 from pinotpy.functions.sketches.digests import unfold
 from pinotpy.functions.sketches.multiset import Multisets, elements, multiset_fields, numbers_of, thin
 from pinotpy.functions.sketches.quantile_digest import Longs, longs_of, quantile_ranks, read_digest
 from pinotpy.functions.spec import AggregateExample, Argument
+from pinotpy.functions.state.percentiles import PercentileFunction
 from pinotpy.pql.ast import Dialect
 
 

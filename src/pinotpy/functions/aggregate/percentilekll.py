@@ -15,9 +15,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pinotpy.functions.percentiles import PercentileFunction
 from pinotpy.functions.sketches.multiset import Multisets, elements, thin
 from pinotpy.functions.spec import AggregateExample
+from pinotpy.functions.state.percentiles import PercentileFunction
 
 
 class PercentileKll(PercentileFunction):

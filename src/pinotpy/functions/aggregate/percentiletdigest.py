@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError
-from pinotpy.functions.percentiles import PercentileFunction
 from pinotpy.functions.sketches.digests import unfold
 from pinotpy.functions.sketches.multiset import BUCKETS, Multisets, multiset_fields, thin
 from pinotpy.functions.sketches.tdigest import COMPRESSION, Longs, centroids_of_sizes, quantiles, read_digest
 from pinotpy.functions.spec import AggregateExample, Argument, Parameter
+from pinotpy.functions.state.percentiles import PercentileFunction
 from pinotpy.pql.ast import Dialect
 
 # An answer walks over so many centroids for every size of a group, which no deadline ends: 10 ms for one, a second for thousands.

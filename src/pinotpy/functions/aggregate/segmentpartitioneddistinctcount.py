@@ -11,9 +11,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType
-from pinotpy.functions.plans import DistributionPlan
 from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, Groups
-from pinotpy.functions.states import distinct_sets, merge_counts, set_sizes
+from pinotpy.functions.state.plans import DistributionPlan
+from pinotpy.functions.state.states import distinct_sets, merge_counts, set_sizes
 
 
 class SegmentPartitionedDistinctCount(AggregateFunction):

@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from pinotpy.data_types import DataType
-from pinotpy.functions.plans import Plan
-from pinotpy.functions.slots import sum_plan
 from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, Groups, check_number
-from pinotpy.functions.state_values import doubles, sum_of
-from pinotpy.functions.states import double_result, merge_sums, sum_field, sums_as_doubles
+from pinotpy.functions.state.plans import Plan
+from pinotpy.functions.state.slots import sum_plan
+from pinotpy.functions.state.state_values import doubles, sum_of
+from pinotpy.functions.state.states import double_result, merge_sums, sum_field, sums_as_doubles
 from pinotpy.pql.ast import Dialect
 
 

@@ -10,10 +10,10 @@ import pyarrow.compute as pc
 
 from pinotpy.data_types import LONG_MIN, DataType
 from pinotpy.errors import QueryExecutionError
-from pinotpy.functions.plans import Plan
-from pinotpy.functions.slots import sum_plan
 from pinotpy.functions.spec import WHOLE_NUMBERS, AggregateExample, AggregateFunction, Argument, Groups, check_types
-from pinotpy.functions.states import WIDE, merge_sums
+from pinotpy.functions.state.plans import Plan
+from pinotpy.functions.state.slots import sum_plan
+from pinotpy.functions.state.states import WIDE, merge_sums
 from pinotpy.pql.ast import Dialect
 
 

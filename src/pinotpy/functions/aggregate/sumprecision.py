@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from pinotpy.data_types import DataType
 from pinotpy.decimals import DIGITS_MAX, decode_decimal
 from pinotpy.errors import InvalidQueryError, QueryExecutionError
-from pinotpy.functions.plans import DistributionPlan, Plan
 from pinotpy.functions.scalar.arguments import java_float_text
-from pinotpy.functions.slots import sum_plan
 from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, Groups, Parameter
-from pinotpy.functions.states import WIDE, merge_sums
+from pinotpy.functions.state.plans import DistributionPlan, Plan
+from pinotpy.functions.state.slots import sum_plan
+from pinotpy.functions.state.states import WIDE, merge_sums
 from pinotpy.functions.whole_numbers import whole_number
 from pinotpy.pql.ast import Dialect
 from pinotpy.pql.literals import java_double_text

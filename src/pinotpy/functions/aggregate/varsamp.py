@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from pinotpy.functions.power_sums import Powers, PowerSums, quotient
 from pinotpy.functions.spec import AggregateExample
+from pinotpy.functions.state.power_sums import Powers, PowerSums, quotient
 
 
 class VarSamp(PowerSums):

@@ -1,7 +1,7 @@
 """Comparisons and logic as functions: INT 1 or 0 in PQL, BOOLEAN in SQL.
 
 Numbers compare by value (number_order.py has the rule), text by its UTF-8 bytes. Where a query compares a column with a constant in
-WHERE, query.predicate decides instead, by the column's type.
+WHERE, query.model.predicate decides instead, by the column's type.
 """
 
 from __future__ import annotations

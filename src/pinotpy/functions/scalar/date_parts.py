@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError
-from pinotpy.functions.civil_time import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, Longs, day_of_week, day_of_year, week_of_year, year_month_day
 from pinotpy.functions.scalar.arguments import constant_text, expect_single
 from pinotpy.functions.scalar.spec import Bound, Example, Operand, ScalarFunction
 from pinotpy.functions.scalar.time_units import long_array
-from pinotpy.functions.time_zones import UTC, TimeZone, time_zone
+from pinotpy.functions.time.civil_time import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, Longs, day_of_week, day_of_year, week_of_year, year_month_day
+from pinotpy.functions.time.time_zones import UTC, TimeZone, time_zone
 from pinotpy.pql.ast import Dialect
 
 _Part = Callable[[Longs], NDArray[Any]]  # of local milliseconds

@@ -12,14 +12,14 @@ import pyarrow as pa
 from pinotpy.clock import SystemClock
 from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError
-from pinotpy.functions.civil_time import DAY_MS, Longs, add_units, units_between
-from pinotpy.functions.date_parsing import parse_instants
-from pinotpy.functions.date_patterns import format_instants, pattern_pieces
 from pinotpy.functions.scalar.arguments import constant_text, expect_single, texts
 from pinotpy.functions.scalar.date_trunc import calendar_unit
 from pinotpy.functions.scalar.spec import Bound, Example, Operand, ScalarFunction
 from pinotpy.functions.scalar.time_units import long_array, long_function
-from pinotpy.functions.time_zones import UTC, TimeZone, time_zone
+from pinotpy.functions.time.civil_time import DAY_MS, Longs, add_units, units_between
+from pinotpy.functions.time.date_parsing import parse_instants
+from pinotpy.functions.time.date_patterns import format_instants, pattern_pieces
+from pinotpy.functions.time.time_zones import UTC, TimeZone, time_zone
 from pinotpy.pql.ast import Dialect
 
 _clock: Final = SystemClock()

@@ -11,12 +11,12 @@ import pyarrow as pa
 
 from pinotpy.data_types import DataType
 from pinotpy.errors import QueryExecutionError
-from pinotpy.functions.date_patterns import format_instants
 from pinotpy.functions.scalar.arguments import constant_text, expect_single, map_distinct, texts
 from pinotpy.functions.scalar.spec import Bound, Example, Operand, ScalarFunction
 from pinotpy.functions.scalar.time_units import long_array
-from pinotpy.functions.time_zones import UTC as NO_ZONE
-from pinotpy.functions.time_zones import time_zone
+from pinotpy.functions.time.date_patterns import format_instants
+from pinotpy.functions.time.time_zones import UTC as NO_ZONE
+from pinotpy.functions.time.time_zones import time_zone
 from pinotpy.pql.ast import Dialect
 
 _LOCAL: Final = "yyyy-MM-dd'T'HH:mm:ss.SSS"

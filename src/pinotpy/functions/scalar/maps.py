@@ -16,7 +16,7 @@ from pinotpy.pql.ast import Dialect
 
 
 def _bind(operands: Sequence[Operand], dialect: Dialect) -> Bound:
-    """The third argument is the type of values, which the broker writes (query/rewrite/map_items.py)."""
+    """The third argument is the type of values, which the broker writes (query/compile/rewrite/map_items.py)."""
     if operands[0].data_type is not DataType.MAP or len(operands) != 3:
         raise InvalidQueryError(f"ITEM takes a MAP column and a key, found {operands[0].name}")
     key = constant_text(operands[1], "the key", "item")

@@ -17,9 +17,9 @@ import numpy as np
 
 from pinotpy.data_types import DataType
 from pinotpy.errors import QueryExecutionError
-from pinotpy.functions.civil_time import truncating_divide
 from pinotpy.functions.scalar.math import of_doubles, of_longs
 from pinotpy.functions.scalar.spec import Bound, Example, Operand, ScalarFunction
+from pinotpy.functions.time.civil_time import truncating_divide
 from pinotpy.pql.ast import Dialect
 
 _DECIMALS_MAX: Final = 22  # powers of ten up to here are exact in doubles

@@ -11,11 +11,11 @@ import pyarrow.compute as pc
 
 from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError, QueryExecutionError
-from pinotpy.functions.patterns import TextPattern, like_pattern, regexp_pattern
 from pinotpy.functions.scalar.arguments import constant_int, constant_text, map_distinct, texts
 from pinotpy.functions.scalar.conversions import on_array
 from pinotpy.functions.scalar.spec import Bound, Example, Operand, ScalarFunction, Value
 from pinotpy.functions.scalar.text_arguments import NUMBER, TEXT, expect_single_texts, in_slices, is_ascii, java_length, java_position, text_function
+from pinotpy.functions.text.patterns import TextPattern, like_pattern, regexp_pattern
 from pinotpy.pql.ast import Dialect
 
 _JAVA_REPLACEMENT = re.compile(r"\\(.)|\$(\d)|(\\|\$)", re.DOTALL)

@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError, QueryExecutionError
-from pinotpy.functions.civil_time import DAY_MS, Longs, truncating_divide, units_between
 from pinotpy.functions.scalar.arguments import constant_text, expect_single, longs
 from pinotpy.functions.scalar.spec import Bound, Example, Operand, ScalarFunction, Value
+from pinotpy.functions.time.civil_time import DAY_MS, Longs, truncating_divide, units_between
 from pinotpy.pql.ast import Dialect
 
 NANOS: Final = {

@@ -15,7 +15,7 @@ from urllib.parse import unquote_plus
 from pinotpy.data_types import DataType
 from pinotpy.functions.scalar.spec import Example, ScalarFunction
 from pinotpy.functions.scalar.text_arguments import TEXT, text_function
-from pinotpy.functions.url_parts import Url, decoded, is_opaque, parse_url
+from pinotpy.functions.text.url_parts import Url, decoded, is_opaque, parse_url
 
 _COMMON_ENDS: Final = ("com", "net", "org", "co")  # before which one label tells who it is; before others it takes two
 _NO_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")

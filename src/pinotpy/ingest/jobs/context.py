@@ -17,7 +17,7 @@ from pinotpy.ingest.jobs.spec import IngestionJobSpec
 from pinotpy.ingest.pipeline import RowPipeline
 from pinotpy.ingest.row_groups import RowGroups, row_groups
 from pinotpy.ingest.segment_names import FixedName, InputFileNames, SegmentNameGenerator
-from pinotpy.segment.indexing import resolve_indexing
+from pinotpy.segment.build.indexing import resolve_indexing
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,8 @@ from pinotpy.ingest.jobs.input_lists import input_list
 from pinotpy.ingest.jobs.plan import Unit
 from pinotpy.ingest.jobs.report import SegmentReport
 from pinotpy.ingest.row_order import sort_rows
-from pinotpy.segment.archive import pack_segment, read_archive_metadata
-from pinotpy.segment.builder import build_segment
+from pinotpy.segment.archive.archive import pack_segment, read_archive_metadata
+from pinotpy.segment.build.builder import build_segment
 from pinotpy.segment.input_list import InputList
 from pinotpy.segment.metadata import SegmentMetadata
 

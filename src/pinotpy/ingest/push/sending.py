@@ -23,7 +23,7 @@ from pinotpy.ingest.push.clusters import Cluster
 from pinotpy.ingest.push.report import Outcome, PushedSegment
 from pinotpy.ingest.push.settings import RETRY_WAIT_MAX_MS, PushKind, PushSettings
 from pinotpy.ingest.push.sources import SegmentSource
-from pinotpy.segment.archive import pack_metadata
+from pinotpy.segment.archive.archive import pack_metadata
 
 log = logging.getLogger(__name__)
 Progress = Callable[[PushedSegment], None]

@@ -20,8 +20,8 @@ from pinotpy.fs.settings import FileSystemSettings
 from pinotpy.fs.uris import LOCAL_SCHEMES, local_path, masked, scheme_of
 from pinotpy.ingest.archive_listing import ARCHIVE_ENDING, input_list_uri, list_archives
 from pinotpy.segment import layout
-from pinotpy.segment.archive import pack_segment, read_archive_metadata
-from pinotpy.segment.file_directory import FileDirectory
+from pinotpy.segment.archive.archive import pack_segment, read_archive_metadata
+from pinotpy.segment.directory.file_directory import FileDirectory
 from pinotpy.segment.input_list import INPUT_LIST_MAX_BYTES, InputList
 from pinotpy.segment.metadata import SegmentMetadata
 from pinotpy.segment.metadata_reader import read_metadata

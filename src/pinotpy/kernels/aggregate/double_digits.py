@@ -1,4 +1,4 @@
-"""Many doubles added to the digits of exact sums (functions/exact_sums.py), one pass over the values."""
+"""Many doubles added to the digits of exact sums (functions/state/exact_sums.py), one pass over the values."""
 
 from __future__ import annotations
 

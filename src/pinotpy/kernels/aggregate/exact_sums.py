@@ -116,7 +116,7 @@ def _spill_entry(context: Any, group: int, slot: int, window: int) -> Any:
         code = _grow_spill(context)
         if code != E_OK:
             return code, int64(0)
-    key = (group << 24 | slot << 8 | window) + 1  # 16 bits of a slot: query/operators/layout.py keeps rows within them
+    key = (group << 24 | slot << 8 | window) + 1  # 16 bits of a slot: query/aggregate/layout.py keeps rows within them
     mask = context[G_SPILL_MASK]
     entries = words(context[G_SPILL + V_ADDRESS], (mask + 1) * _SPILL_WORDS)
     at = _slot_of(entries, mask, key)

@@ -1,5 +1,5 @@
 """Sets of values as bits: while a unit is read there is a bit for every dict id of the column in each of its groups, few enough to stay in a
-core's own cache. What is left of a unit is the global ids (query/global_ids.py) of each group; sets of units are united and counted, and no
+core's own cache. What is left of a unit is the global ids (query/segments/global_ids.py) of each group; sets of units are united and counted, and no
 value is compared.
 
     begin_bits   A0 word of the distribution in the context, A1 groups, A2 words of a set             begin

@@ -1,4 +1,4 @@
-"""Flattens JSON documents into records of numbered terms, as functions/json_records.py says, many documents at once.
+"""Flattens JSON documents into records of numbered terms, as functions/json/json_records.py says, many documents at once.
 
 Paths and terms are numbered by two tables of one form: an entry is (owner, kind, bytes); a path's owner is the path above it, a term's its
 path. Documents that need more than this reads (escaped keys, keys that come twice, numbers beyond 18 digits, halves of characters, anything

@@ -123,7 +123,7 @@ def range_leg(
     Args:
         metas: int64[n, META_WORDS], raw VAR columns excepted (they are left alone).
         low_word … high_real: both ends included, as integer and as double; low, end: u8 arrays, of VAR columns, the end excluded.
-        known, least, most: addresses of u8[n] and int64[n] or float64[n] (query/segment_set.py, ColumnRanges), 0: unknown.
+        known, least, most: addresses of u8[n] and int64[n] or float64[n] (query/segments/segment_set.py, ColumnRanges), 0: unknown.
         prunes: what lies outside of them is pruned before its dictionary is looked at.
         functions: int64[3], addresses of the tests by ids, by docs and of raw values.
 

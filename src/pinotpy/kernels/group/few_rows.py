@@ -78,7 +78,7 @@ def put_together(
 
 @njit(cache=True, nogil=True)
 def exact_lists(table: Any, word: int, position: int) -> Any:
-    """Exact sums whose parts all lie in one window, as they travel (functions/exact_sums.py).
+    """Exact sums whose parts all lie in one window, as they travel (functions/state/exact_sums.py).
 
     Args:
         table: int64[n, row words], the 128-bit integers of the window in words `word` and `word` + 1; position: their bit 0.

@@ -22,7 +22,7 @@ from pinotpy.kernels.runtime.abi import (
 )
 from pinotpy.kernels.runtime.views import view_f32, view_f64, view_i32, view_i64, view_u8
 
-# How two values of a slot become one; the numbers of functions.plans.Word.
+# How two values of a slot become one; the numbers of functions.state.plans.Word.
 ADD: Final = 0
 WIDE: Final = 1  # this word and the next are a 128-bit integer
 WIDE_HIGH: Final = 2

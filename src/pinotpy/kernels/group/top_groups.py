@@ -13,7 +13,7 @@ from numba import float64, njit, uint64
 
 from pinotpy.kernels.runtime.views import double_of_bits
 
-# How a row gives the value; the numbers of functions.plans.RankKind.
+# How a row gives the value; the numbers of functions.state.plans.RankKind.
 COUNT: Final = 0  # the seen word
 LONG: Final = 1  # one word
 WIDE: Final = 2  # two words, a 128-bit integer

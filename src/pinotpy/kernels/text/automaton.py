@@ -1,4 +1,4 @@
-"""Automata of bytes: made from the positions of a pattern (query/filter/automaton.py), and run over a text."""
+"""Automata of bytes: made from the positions of a pattern (query/filter/text/automaton.py), and run over a text."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ def _truncate_small(out: Any, values: Any, size: int, reciprocal: float) -> None
         out[i] = -q if v < 0 else q
 
 
-# Instants further away are moved there first (functions.civil_time.INSTANT_MAX).
+# Instants further away are moved there first (functions.time.civil_time.INSTANT_MAX).
 _INSTANT_MAX: Final = 2**63 - 1 - 2 * 366 * 86_400_000
 
 

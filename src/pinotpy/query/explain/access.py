@@ -11,19 +11,19 @@ from pinotpy.kernels.filter import filters
 from pinotpy.kernels.filter.legs import LEG_ALWAYS, LEG_NEVER
 from pinotpy.kernels.runtime import abi
 from pinotpy.pql.ast import Dialect
-from pinotpy.query.columns import ColumnMetas
-from pinotpy.query.explain.groups import DICTIONARY, INVERTED, JSON, RANGE, SORTED, TEXT, Finding
-from pinotpy.query.explain.notes import BY_LIST, BY_RUN, ScanNotes
 from pinotpy.query.explain.predicate_text import predicate_text
 from pinotpy.query.filter import index_access, indexed_docs
 from pinotpy.query.filter.computed import ComputedLeg, condition_columns
-from pinotpy.query.filter.json_coverage import left_out
-from pinotpy.query.filter.json_query import parse_json_query
+from pinotpy.query.filter.notes import BY_LIST, BY_RUN, ScanNotes
 from pinotpy.query.filter.pruning import BY_BLOOM, BY_PARTITION
 from pinotpy.query.filter.resolved_leg import ResolvedLeg
+from pinotpy.query.filter.search.json_coverage import left_out
+from pinotpy.query.filter.search.json_query import parse_json_query
 from pinotpy.query.filter.tree import Resolved, ResolvedAll, ResolvedAny, conjuncts
-from pinotpy.query.on_dictionary import deciding_column
-from pinotpy.query.predicate import JsonSearch, Nothing, NullTest, TextSearch
+from pinotpy.query.model.predicate import JsonSearch, Nothing, NullTest, TextSearch
+from pinotpy.query.result.groups import DICTIONARY, INVERTED, JSON, RANGE, SORTED, TEXT, Finding
+from pinotpy.query.segments.columns import ColumnMetas
+from pinotpy.query.segments.on_dictionary import deciding_column
 from pinotpy.segment.data_source import JsonIndex
 
 _NAMES: Final = {indexed_docs.INVERTED: INVERTED, indexed_docs.RANGE: RANGE}

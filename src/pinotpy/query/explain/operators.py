@@ -8,16 +8,16 @@ from pinotpy.data_types import StoredType
 from pinotpy.kernels.runtime import abi
 from pinotpy.pql.ast import Expression, Identifier
 from pinotpy.pql.printer import print_expression
-from pinotpy.query.context import AggregationRef, QueryContext, QueryKind
-from pinotpy.query.operators.aggregate import dictionary_answers, from_metadata
-from pinotpy.query.operators.group_by import table_sizes
-from pinotpy.query.operators.keys import DENSE_GROUPS_PER_DOC, make_keys
-from pinotpy.query.operators.layout import Layout, make_layout, projected_columns
-from pinotpy.query.operators.segment_order import key_ranges
-from pinotpy.query.operators.selection import SortWay, way_to_sort
-from pinotpy.query.operators.sources import Sources
-from pinotpy.query.plan import ScanPlan
-from pinotpy.query.result_types import columns_in
+from pinotpy.query.aggregate.keys import DENSE_GROUPS_PER_DOC, make_keys
+from pinotpy.query.aggregate.layout import Layout, make_layout, projected_columns
+from pinotpy.query.group.aggregate import dictionary_answers, from_metadata
+from pinotpy.query.group.group_by import table_sizes
+from pinotpy.query.model.context import AggregationRef, QueryContext, QueryKind
+from pinotpy.query.model.result_types import columns_in
+from pinotpy.query.order.segment_order import key_ranges
+from pinotpy.query.order.selection import SortWay, way_to_sort
+from pinotpy.query.plan.plan import ScanPlan
+from pinotpy.query.project.sources import Sources
 
 _DENSE: Final = ("dense table", "ids of the keys number the groups, few enough for the docs")
 _RAW_KEY: Final = ("hash table", "a key is raw: its values have no ids")

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pinotpy.query.context import QueryContext, QueryKind
-from pinotpy.query.control import QueryControl
 from pinotpy.query.explain.access import FilterExplainer
-from pinotpy.query.explain.groups import Finding, merge_groups
-from pinotpy.query.explain.notes import ScanNotes
 from pinotpy.query.explain.operators import operator_of
+from pinotpy.query.explain.star_tree import explain_trees
+from pinotpy.query.filter.notes import ScanNotes
 from pinotpy.query.filter.pruning import BY_BLOOM, BY_MIN_MAX, BY_PARTITION
-from pinotpy.query.operators.distinct import grouping_context
-from pinotpy.query.partial import PartialResult, Statistics
-from pinotpy.query.scan import build_scan
-from pinotpy.query.segment_set import SegmentSet
-from pinotpy.query.star_tree.explain import explain_trees
+from pinotpy.query.group.distinct import grouping_context
+from pinotpy.query.model.context import QueryContext, QueryKind
+from pinotpy.query.plan.scan import build_scan
+from pinotpy.query.result.groups import Finding, merge_groups
+from pinotpy.query.result.partial import PartialResult, Statistics
+from pinotpy.query.runtime.control import QueryControl
+from pinotpy.query.segments.segment_set import SegmentSet
 from pinotpy.segment.data_source import Segment, Stored
 
 # Rules that prune a segment, in the words of the answer.

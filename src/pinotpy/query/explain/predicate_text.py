@@ -7,10 +7,10 @@ from typing import Final
 
 from pinotpy.pql.ast import Dialect
 from pinotpy.pql.printer import print_expression
-from pinotpy.query.context import Comparison, ExpressionPredicate, LiteralValue, Predicate
 from pinotpy.query.filter.computed import ComputedLeg
 from pinotpy.query.filter.resolved_leg import ResolvedLeg
-from pinotpy.query.stored_literals import literal_text
+from pinotpy.query.model.context import Comparison, ExpressionPredicate, LiteralValue, Predicate
+from pinotpy.query.model.stored_literals import literal_text
 
 VALUES_SHOWN_MAX: Final = 10
 CHARACTERS_SHOWN_MAX: Final = 200

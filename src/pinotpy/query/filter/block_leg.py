@@ -12,15 +12,15 @@ from pinotpy.kernels.filter import expression_leg
 from pinotpy.kernels.filter.legs import LEG_RUN
 from pinotpy.kernels.runtime import abi
 from pinotpy.kernels.vector import fetch
-from pinotpy.query.block_conditions import filter_lane
-from pinotpy.query.block_expression import BlockCompiler
-from pinotpy.query.columns import ColumnMetas
-from pinotpy.query.context import Filter, QueryContext
-from pinotpy.query.control import QueryControl
+from pinotpy.query.expression.block_conditions import filter_lane
+from pinotpy.query.expression.block_expression import BlockCompiler
+from pinotpy.query.expression.lane import NEVER, Lane, Probe, Unsupported
 from pinotpy.query.filter.computed import ComputedLeg, ConditionOnDocs
 from pinotpy.query.filter.normal_form import Computed
-from pinotpy.query.lane import NEVER, Lane, Probe, Unsupported
-from pinotpy.query.program import Instructions, Word
+from pinotpy.query.model.context import Filter, QueryContext
+from pinotpy.query.runtime.control import QueryControl
+from pinotpy.query.runtime.program import Instructions, Word
+from pinotpy.query.segments.columns import ColumnMetas
 
 _NO_COLUMN: Final = np.zeros(abi.META_WORDS, np.int64)
 # Price per doc beside the legs of resolve.py, for which a test of ids is 1: of a leg's own mask, and of each of its instructions.

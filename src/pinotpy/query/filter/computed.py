@@ -18,15 +18,15 @@ from pinotpy.kernels.filter import filters
 from pinotpy.kernels.filter.legs import LEG_RUN
 from pinotpy.kernels.runtime import abi
 from pinotpy.pql.ast import Expression
-from pinotpy.query.batches import batches
-from pinotpy.query.columns import ColumnMetas
-from pinotpy.query.context import And, Constant, Filter, Not, Or, Predicate, QueryContext
-from pinotpy.query.control import QueryControl
-from pinotpy.query.expression import Rows, condition_mask
+from pinotpy.query.expression.expression import Rows, condition_mask
+from pinotpy.query.expression.segment_rows import dictionary_rows, segment_rows
 from pinotpy.query.filter.normal_form import Computed
-from pinotpy.query.on_dictionary import deciding_column
-from pinotpy.query.result_types import columns_in, is_constant
-from pinotpy.query.segment_rows import dictionary_rows, segment_rows
+from pinotpy.query.model.context import And, Constant, Filter, Not, Or, Predicate, QueryContext
+from pinotpy.query.model.result_types import columns_in, is_constant
+from pinotpy.query.runtime.batches import batches
+from pinotpy.query.runtime.control import QueryControl
+from pinotpy.query.segments.columns import ColumnMetas
+from pinotpy.query.segments.on_dictionary import deciding_column
 from pinotpy.segment.data_source import Segment
 
 # A dictionary is computed as a whole if it has at most so many values for each doc asked about.

@@ -17,15 +17,15 @@ from pinotpy.kernels.filter import planning
 from pinotpy.kernels.filter import short_lists as kernels
 from pinotpy.kernels.filter.legs import LEG_RUN
 from pinotpy.kernels.runtime import abi
-from pinotpy.query.columns import ColumnMetas
-from pinotpy.query.control import QueryControl
 from pinotpy.query.filter import index_access
 from pinotpy.query.filter.pruning import BY_BLOOM, BY_PARTITION
 from pinotpy.query.filter.resolved_leg import ResolvedLeg
 from pinotpy.query.filter.tree import Resolved, conjuncts
-from pinotpy.query.partial import Statistics
-from pinotpy.query.predicate import FixedRange
-from pinotpy.query.segment_set import SegmentSet
+from pinotpy.query.model.predicate import FixedRange
+from pinotpy.query.result.partial import Statistics
+from pinotpy.query.runtime.control import QueryControl
+from pinotpy.query.segments.columns import ColumnMetas
+from pinotpy.query.segments.segment_set import SegmentSet
 
 # Of more segments those that are left are taken out, so that the others cost nothing from here on; of fewer that costs more.
 KEPT_SEGMENTS_MAX: Final = 32

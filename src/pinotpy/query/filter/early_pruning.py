@@ -1,7 +1,7 @@
 """Segments that smallest and largest values exclude, left out before any condition is looked up in any segment.
 
 Of 720 segments by time a query of three hours needs three. What a condition is in a segment costs a few cache lines of the column's
-meta; smallest and largest values of all segments lie together (query/segment_set.py, ColumnRanges), and are asked first.
+meta; smallest and largest values of all segments lie together (query/segments/segment_set.py, ColumnRanges), and are asked first.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinotpy.query.filter.normal_form import AllOf, Node
-from pinotpy.query.predicate import FixedRange, Leg
-from pinotpy.query.segment_set import SegmentSet
+from pinotpy.query.model.predicate import FixedRange, Leg
+from pinotpy.query.segments.segment_set import SegmentSet
 
 # Of fewer segments nothing is gained.
 SEGMENTS_MIN: Final = 32

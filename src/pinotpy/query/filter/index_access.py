@@ -22,12 +22,12 @@ from numpy.typing import NDArray
 from pinotpy.kernels.filter import filters
 from pinotpy.kernels.filter.legs import LEG_ALWAYS, LEG_NEVER, LEG_RUN
 from pinotpy.kernels.runtime import abi
-from pinotpy.query.columns import ColumnMetas
-from pinotpy.query.control import QueryControl
 from pinotpy.query.filter.computed import ComputedLeg
 from pinotpy.query.filter.indexed_docs import ENDLESS, NO_INDEX, IndexedDocs, LegIndex
 from pinotpy.query.filter.resolved_leg import ResolvedLeg
 from pinotpy.query.filter.tree import Resolved, ResolvedAny, conjuncts, legs_of
+from pinotpy.query.runtime.control import QueryControl
+from pinotpy.query.segments.columns import ColumnMetas
 
 Words = NDArray[np.int64]
 Prices = NDArray[np.float64]

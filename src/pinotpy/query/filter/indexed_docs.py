@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from pinotpy.kernels.filter import doc_sets, postings
 from pinotpy.kernels.filter.legs import LEG_RUN
 from pinotpy.kernels.runtime import abi
-from pinotpy.query.columns import ColumnMetas
-from pinotpy.query.control import QueryControl
 from pinotpy.query.filter.resolved_leg import ResolvedLeg
 from pinotpy.query.filter.tree import Resolved, legs_of
-from pinotpy.query.predicate import FixedRange
+from pinotpy.query.model.predicate import FixedRange
+from pinotpy.query.runtime.control import QueryControl
+from pinotpy.query.segments.columns import ColumnMetas
 
 Words = NDArray[np.int64]
 

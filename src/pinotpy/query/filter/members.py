@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from pinotpy.kernels.filter import filters, resolve
 from pinotpy.kernels.filter.hash_set import hash_set
 from pinotpy.kernels.runtime import abi
-from pinotpy.query.columns import ColumnMetas
-from pinotpy.query.control import QueryControl
 from pinotpy.query.filter.resolved_leg import COST_BITS, COST_SET, COST_TABLE, Flags, ResolvedLeg, Words
-from pinotpy.query.filter.texts import dictionary_matches
-from pinotpy.query.predicate import FixedMembers, Test, TextTest, VarMembers
+from pinotpy.query.filter.text.texts import dictionary_matches
+from pinotpy.query.model.predicate import FixedMembers, Test, TextTest, VarMembers
+from pinotpy.query.runtime.control import QueryControl
+from pinotpy.query.segments.columns import ColumnMetas
 
 # Up to this many ids a table has a byte an id; above, a bit.
 _LUT_SMALL: Final = 1 << 16

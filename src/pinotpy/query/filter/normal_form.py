@@ -12,9 +12,9 @@ from typing import Union
 
 from pinotpy.errors import InvalidQueryError, UnknownColumnError
 from pinotpy.pql.ast import Dialect, Identifier
-from pinotpy.query.context import And, ColumnRef, Comparison, Constant, ExpressionPredicate, Filter, Not, Or, Predicate, QueryContext
-from pinotpy.query.filter.text_functions import text_leg
-from pinotpy.query.predicate import FixedRange, Leg, VarRange, typed_leg
+from pinotpy.query.filter.text.text_functions import text_leg
+from pinotpy.query.model.context import And, ColumnRef, Comparison, Constant, ExpressionPredicate, Filter, Not, Or, Predicate, QueryContext
+from pinotpy.query.model.predicate import FixedRange, Leg, VarRange, typed_leg
 
 _DEPTH_MAX = 200
 

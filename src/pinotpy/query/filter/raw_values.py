@@ -14,13 +14,13 @@ from pinotpy.kernels.filter.hash_set import float_words, hash_set
 from pinotpy.kernels.filter.legs import LEG_ALWAYS, LEG_NEVER
 from pinotpy.kernels.runtime import abi
 from pinotpy.kernels.text import text_search
-from pinotpy.query.columns import ColumnMetas
-from pinotpy.query.control import QueryControl
 from pinotpy.query.filter.resolved_leg import COST_PATTERN, COST_RAW, COST_SET, COST_STRINGS, Flags, ResolvedLeg, Words
-from pinotpy.query.filter.text_blooms import text_blooms
-from pinotpy.query.filter.text_needle import TextNeedle, equality, needle_of, text_sample
-from pinotpy.query.predicate import FixedMembers, TextTest, VarMembers, VarRange
-from pinotpy.query.segment_set import ColumnRanges
+from pinotpy.query.filter.text.text_blooms import text_blooms
+from pinotpy.query.filter.text.text_needle import TextNeedle, equality, needle_of, text_sample
+from pinotpy.query.model.predicate import FixedMembers, TextTest, VarMembers, VarRange
+from pinotpy.query.runtime.control import QueryControl
+from pinotpy.query.segments.columns import ColumnMetas
+from pinotpy.query.segments.segment_set import ColumnRanges
 
 
 def on_raw_values(resolved: ResolvedLeg, metas: ColumnMetas, words: Words, raw: Words, control: QueryControl) -> None:

@@ -15,15 +15,15 @@ from pinotpy.errors import QueryExecutionError
 from pinotpy.kernels.filter import filters, planning
 from pinotpy.kernels.filter.legs import LEG_ALWAYS, LEG_NEVER, LEG_RUN
 from pinotpy.kernels.runtime import abi
-from pinotpy.query.columns import ColumnMetas
-from pinotpy.query.control import QueryControl
-from pinotpy.query.filter.json_query import parse_json_query
 from pinotpy.query.filter.members import enter_members, member_ids
 from pinotpy.query.filter.pruning import BY_MIN_MAX, NOT_PRUNED, excluded_by
 from pinotpy.query.filter.raw_values import kernel_bytes, on_raw_values, values_outside
 from pinotpy.query.filter.resolved_leg import COST_MULTI_VALUE, COST_RAW, ResolvedLeg, Words, empty_table
-from pinotpy.query.predicate import FixedRange, JsonSearch, Leg, Nothing, NullTest, TextSearch, VarRange
-from pinotpy.query.segment_set import ColumnRows
+from pinotpy.query.filter.search.json_query import parse_json_query
+from pinotpy.query.model.predicate import FixedRange, JsonSearch, Leg, Nothing, NullTest, TextSearch, VarRange
+from pinotpy.query.runtime.control import QueryControl
+from pinotpy.query.segments.columns import ColumnMetas
+from pinotpy.query.segments.segment_set import ColumnRows
 
 # From so many segments on the smallest and largest text of each is looked at before its dictionary, in which a text is found within
 # about 1 us (kernels/filter/dictionary_search.py): with cold caches the look itself takes 70 us. Raw texts have filters to be made first.

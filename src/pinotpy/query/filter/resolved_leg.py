@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 from pinotpy.kernels.filter import planning
 from pinotpy.kernels.filter.legs import LEG_ALWAYS, LEG_NEVER
 from pinotpy.kernels.runtime import abi
-from pinotpy.query.columns import ColumnMetas
-from pinotpy.query.control import QueryControl
-from pinotpy.query.filter.json_match import matching_docs as json_matches
-from pinotpy.query.filter.json_query import parse_json_query
-from pinotpy.query.filter.text_match import matching_docs
-from pinotpy.query.filter.texts import raw_matches
-from pinotpy.query.predicate import JsonSearch, Leg, TextSearch, TextTest
+from pinotpy.query.filter.search.json_match import matching_docs as json_matches
+from pinotpy.query.filter.search.json_query import parse_json_query
+from pinotpy.query.filter.search.text_match import matching_docs
+from pinotpy.query.filter.text.texts import raw_matches
+from pinotpy.query.model.predicate import JsonSearch, Leg, TextSearch, TextTest
+from pinotpy.query.runtime.control import QueryControl
+from pinotpy.query.segments.columns import ColumnMetas
 
 Words = NDArray[np.int64]
 Flags = NDArray[np.bool_]

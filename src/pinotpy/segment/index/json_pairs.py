@@ -1,6 +1,6 @@
 """The pairs (term, record) of many JSON documents: read by a kernel, and what that leaves out one by one.
 
-Both ways give the same, `functions/json_records.py` says what; a column whose index leaves something out goes the second way as a whole.
+Both ways give the same, `functions/json/json_records.py` says what; a column whose index leaves something out goes the second way as a whole.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from pinotpy.functions.json_records import ELEMENT, NUMBER, SEPARATOR, JsonIndexing, float_text, records_of
+from pinotpy.functions.json.json_records import ELEMENT, NUMBER, SEPARATOR, JsonIndexing, float_text, records_of
 from pinotpy.kernels.codec import json_flatten as kernel
 from pinotpy.kernels.codec.json_tokens import FRACTION, TEXT
 from pinotpy.kernels.codec.numbered_entries import grown, new_table

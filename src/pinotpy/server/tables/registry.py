@@ -17,7 +17,7 @@ from typing import Final
 
 import numpy as np
 
-from pinotpy.query.segment_set import SegmentSet
+from pinotpy.query.segments.segment_set import SegmentSet
 from pinotpy.segment.immutable import ImmutableSegment
 
 # Lists of segments that a snapshot remembers: brokers ask most queries of a table for the same ones.

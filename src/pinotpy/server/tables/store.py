@@ -18,9 +18,9 @@ from pinotpy.errors import DataError, SegmentCorruptError, UnsafeArchiveError
 from pinotpy.fs.crypters import Crypters, SegmentCrypter, decrypted
 from pinotpy.names import check_segment_name, check_table_name, raw_table_name
 from pinotpy.segment import layout
-from pinotpy.segment.archive import unpack_segment
+from pinotpy.segment.archive.archive import unpack_segment
+from pinotpy.segment.archive.tar_stream import ArchiveLimits
 from pinotpy.segment.immutable import ImmutableSegment, load_segment
-from pinotpy.segment.tar_stream import ArchiveLimits
 from pinotpy.server.disk import disk_faults
 
 log = logging.getLogger(__name__)

@@ -16,8 +16,8 @@ from group_harness import exact_sum, same
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pinotpy.functions import exact_sums
-from pinotpy.functions.exact_sums import exact_array, merge_exact, round_exact
+from pinotpy.functions.state import exact_sums
+from pinotpy.functions.state.exact_sums import exact_array, merge_exact, round_exact
 from pinotpy.kernels.aggregate import exact_sums as kernel
 
 NOTHING = tuple(np.empty(0, np.int64) for _ in range(4))

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from pinotpy.data_types import DataType as D
 from pinotpy.decimals import encode_decimal
 from pinotpy.errors import InvalidQueryError
-from pinotpy.functions.plans import DistributionPlan, SlotPlan, Spilled
 from pinotpy.functions.spec import Argument, function_named, functions, is_aggregation
+from pinotpy.functions.state.plans import DistributionPlan, SlotPlan, Spilled
 
 VALUES: dict[D, Any] = {
     D.INT: st.integers(-(2**31), 2**31 - 1),

@@ -16,8 +16,8 @@ from pyroaring import BitMap
 
 from pinotpy.data_types import DataType as D
 from pinotpy.errors import QueryExecutionError
-from pinotpy.functions.plans import DistributionPlan
 from pinotpy.functions.spec import AggregateFunction, Argument, function_named
+from pinotpy.functions.state.plans import DistributionPlan
 
 STORED = {D.STRING: pa.binary(), D.BYTES: pa.binary(), D.BOOLEAN: pa.int32()}
 

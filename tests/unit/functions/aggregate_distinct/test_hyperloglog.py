@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from pinotpy.data_types import DataType as D
 from pinotpy.decimals import encode_decimal
 from pinotpy.errors import InvalidQueryError, QueryExecutionError
-from pinotpy.functions.plans import DistributionPlan, RegisterPlan
 from pinotpy.functions.sketches import hyperloglog
 from pinotpy.functions.spec import AggregateFunction, Argument, function_named
+from pinotpy.functions.state.plans import DistributionPlan, RegisterPlan
 
 MASK, M = 0xFFFFFFFF, 0x5BD1E995
 

@@ -19,10 +19,10 @@ from slow_hashes import slow_murmur3
 
 from pinotpy.data_types import DataType as D
 from pinotpy.errors import InvalidQueryError, QueryExecutionError
-from pinotpy.functions.plans import DistributionPlan
 from pinotpy.functions.scalar.spec import Operand, bind, evaluate
 from pinotpy.functions.sketches.idset import IdSetOptions, parse_options, read_id_set, write_id_set
 from pinotpy.functions.spec import AggregateFunction, Argument, function_named
+from pinotpy.functions.state.plans import DistributionPlan
 from pinotpy.pql.ast import Dialect, Literal
 
 STORED = {D.STRING: pa.binary(), D.JSON: pa.binary(), D.BYTES: pa.binary(), D.BOOLEAN: pa.int32()}

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from pinotpy.data_types import DataType as D
 from pinotpy.decimals import encode_decimal
 from pinotpy.errors import InvalidQueryError, QueryExecutionError
-from pinotpy.functions.plans import DistributionPlan, SlotPlan
 from pinotpy.functions.spec import AggregateFunction, Argument, function_named
+from pinotpy.functions.state.plans import DistributionPlan, SlotPlan
 from pinotpy.pql.ast import Dialect
 
 STORED = {D.STRING: pa.binary(), D.BYTES: pa.binary(), D.BIG_DECIMAL: pa.binary()}

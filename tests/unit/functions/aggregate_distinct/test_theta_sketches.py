@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from pinotpy.data_types import DataType as D
 from pinotpy.errors import InvalidQueryError, QueryExecutionError
-from pinotpy.functions.plans import DistributionPlan
 from pinotpy.functions.spec import AggregateFunction, Argument, function_named
+from pinotpy.functions.state.plans import DistributionPlan
 
 STORED = {D.STRING: pa.binary(), D.BYTES: pa.binary(), D.BOOLEAN: pa.int32()}
 

@@ -15,8 +15,8 @@ from pinotpy.data_types import DataType
 from pinotpy.errors import QueryExecutionError
 from pinotpy.functions.aggregate.percentileest import FUNCTIONS
 from pinotpy.functions.aggregate.percentilekll import FUNCTIONS as KLL_FUNCTIONS
-from pinotpy.functions.plans import DistributionPlan
 from pinotpy.functions.spec import AggregateFunction, Argument
+from pinotpy.functions.state.plans import DistributionPlan
 
 EST, KLL = FUNCTIONS[0], KLL_FUNCTIONS[0]
 LEVELS = [0, 1, 29, 50, 90, 99, 99.9, 100]

@@ -15,8 +15,8 @@ from pinotpy.data_types import DataType
 from pinotpy.decimals import encode_decimal
 from pinotpy.errors import InvalidQueryError, QueryExecutionError
 from pinotpy.functions.aggregate.percentile import FUNCTIONS
-from pinotpy.functions.plans import DistributionPlan
 from pinotpy.functions.spec import AggregateFunction, Argument, aggregation_function
+from pinotpy.functions.state.plans import DistributionPlan
 from pinotpy.pql.ast import Dialect, Position
 from pinotpy.pql.literals import double_literal, integer_literal
 

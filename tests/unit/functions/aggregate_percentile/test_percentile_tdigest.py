@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError, QueryExecutionError
 from pinotpy.functions.aggregate.percentiletdigest import COMPRESSION_MAX, FUNCTIONS, PercentileTDigest
-from pinotpy.functions.plans import DistributionPlan
 from pinotpy.functions.sketches.multiset import collect_multisets
 from pinotpy.functions.sketches.tdigest import centroids_around, centroids_of_sizes, quantiles, write_digests
 from pinotpy.functions.spec import Argument
+from pinotpy.functions.state.plans import DistributionPlan
 
 TDIGEST = FUNCTIONS[0]
 LEVELS = [0, 0.1, 1, 5, 25, 37.5, 50, 75, 90, 95, 99, 99.9, 100]

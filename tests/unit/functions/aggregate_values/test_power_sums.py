@@ -21,9 +21,9 @@ from in_process import InProcessCluster
 
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
-from pinotpy.functions.power_sums import PowerSums, quotient, root
 from pinotpy.functions.spec import function_named
-from pinotpy.functions.states import EXACT
+from pinotpy.functions.state.power_sums import PowerSums, quotient, root
+from pinotpy.functions.state.states import EXACT
 
 NAMES = ("varpop", "varsamp", "stddevpop", "stddevsamp", "skewness", "kurtosis")
 DOUBLES = st.floats(-1e6, 1e6) | st.floats(allow_nan=False, allow_infinity=False)

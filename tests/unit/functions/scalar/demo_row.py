@@ -11,7 +11,7 @@ from pinotpy.functions.example_rows import EXAMPLE_ROW
 from pinotpy.functions.scalar.spec import Operand, Value, bind, evaluate
 from pinotpy.pql.ast import Call, Dialect, Expression, Identifier, Literal
 from pinotpy.pql.parser import parse_pql, parse_sql
-from pinotpy.query.result_types import literal_type
+from pinotpy.query.model.result_types import literal_type
 
 
 def value_of(expression: str, dialect: Dialect = Dialect.SQL) -> Any:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pinotpy.functions.civil_time import (
+from pinotpy.functions.time.civil_time import (
     UNITS,
     add_units,
     day_of_week,

@@ -19,7 +19,7 @@ from pinotpy.functions.scalar.date_time_convert import Granularity, TimeFormat, 
 from pinotpy.functions.scalar.dates import duration_ms
 from pinotpy.functions.scalar.spec import Operand, bind, evaluate
 from pinotpy.functions.scalar.time_units import NANOS, convert_units
-from pinotpy.functions.time_zones import time_zone
+from pinotpy.functions.time.time_zones import time_zone
 from pinotpy.pql.ast import Dialect
 
 ValueOf = Callable[..., Any]

@@ -14,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pinotpy.errors import InvalidQueryError, QueryExecutionError
-from pinotpy.functions import date_parsing
-from pinotpy.functions.date_parsing import parse_instants
-from pinotpy.functions.date_patterns import format_instants
-from pinotpy.functions.time_zones import time_zone
-from pinotpy.functions.zone_files import read_zone_file
+from pinotpy.functions.time import date_parsing
+from pinotpy.functions.time.date_parsing import parse_instants
+from pinotpy.functions.time.date_patterns import format_instants
+from pinotpy.functions.time.time_zones import time_zone
+from pinotpy.functions.time.zone_files import read_zone_file
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 INSTANTS = st.lists(st.integers(-30_000_000_000_000, 250_000_000_000_000), min_size=1, max_size=20)  # years 1019 to 9892

@@ -13,9 +13,9 @@ import pytest
 
 from pinotpy.data_types import DataType
 from pinotpy.errors import QueryExecutionError
-from pinotpy.functions.civil_time import UNITS, add_units, floor_millis, units_between
 from pinotpy.functions.scalar.spec import Operand, bind, evaluate
-from pinotpy.functions.time_zones import find_time_zone
+from pinotpy.functions.time.civil_time import UNITS, add_units, floor_millis, units_between
+from pinotpy.functions.time.time_zones import find_time_zone
 from pinotpy.pql.ast import Dialect, Literal
 
 ENDS = [-(2**63), -(2**63) + 1, -(2**63) + 10**10, -(2**62), -1, 0, 1, 2**62, 2**63 - 10**10, 2**63 - 2, 2**63 - 1]

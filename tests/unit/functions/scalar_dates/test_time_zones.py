@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pinotpy.errors import InvalidQueryError
-from pinotpy.functions.time_zones import find_time_zone, time_zone
-from pinotpy.functions.zone_files import read_zone_file
+from pinotpy.functions.time.time_zones import find_time_zone, time_zone
+from pinotpy.functions.time.zone_files import read_zone_file
 
 ZONES = [
     "America/New_York", "America/Sao_Paulo", "America/St_Johns", "America/Havana", "Europe/Berlin", "Europe/London", "Europe/Dublin",

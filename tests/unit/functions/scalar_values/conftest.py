@@ -13,7 +13,7 @@ from pinotpy.data_types import DataType
 from pinotpy.decimals import encode_decimal
 from pinotpy.functions.scalar.spec import Operand, bind, evaluate
 from pinotpy.pql.ast import Dialect, Literal
-from pinotpy.query.result_types import literal_type
+from pinotpy.query.model.result_types import literal_type
 
 Call = Callable[..., list[Any]]
 

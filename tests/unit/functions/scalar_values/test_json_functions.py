@@ -12,7 +12,7 @@ import pytest
 from pinotpy.data_types import DataType
 from pinotpy.decimals import decode_decimal
 from pinotpy.errors import InvalidQueryError, QueryExecutionError
-from pinotpy.functions.json_path import MISSING, STEPS_MAX, compile_json_path
+from pinotpy.functions.json.json_path import MISSING, STEPS_MAX, compile_json_path
 from pinotpy.functions.scalar.json_paths import json_text, parse_json
 from pinotpy.pql.ast import Dialect
 

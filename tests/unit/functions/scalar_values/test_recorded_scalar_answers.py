@@ -28,7 +28,7 @@ from pinotpy.functions.scalar.spec import Operand, Value, bind, evaluate, scalar
 from pinotpy.pql.ast import Call, Dialect, Expression, Identifier, Literal, Statement
 from pinotpy.pql.function_names import canonical_function
 from pinotpy.pql.parser import parse_pql, parse_sql
-from pinotpy.query.result_types import literal_type
+from pinotpy.query.model.result_types import literal_type
 
 GOLDEN = Path(__file__).resolve().parents[3] / "golden"
 OURS = (
@@ -59,7 +59,7 @@ DIFFERENT = {
     "CAST('2020": "constants are folded by the broker, a TIMESTAMP to its LONG",
     "CAST(longD AS TIMESTAMP)": "years beyond 9999 are printed in another calendar",
     "CAST(bigD AS TIMESTAMP)": "years beyond 9999 are printed in another calendar",
-    "mvInt = 3": "conditions on multi-values are those of query.predicate",
+    "mvInt = 3": "conditions on multi-values are those of query.model.predicate",
     "CASE WHEN boolD THEN 'a' END": "null becomes the default of its type where a query does not handle nulls",
     "mapValue(kv__KEYS,'a',kv__VALUES) FROM typesTest ORDER": "an absent key is the default value, not an error",
 }

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from text_oracle import is_near
 
-from pinotpy.functions.edit_distance import within_edits
+from pinotpy.functions.text.edit_distance import within_edits
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string()])

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pinotpy.errors import QueryExecutionError
-from pinotpy.functions.text_query import (
+from pinotpy.functions.text.text_query import (
     TEXT_QUERY_BYTES_MAX,
     TEXT_QUERY_CLAUSES_MAX,
     TEXT_QUERY_DEPTH_MAX,

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from text_oracle import STOP_WORDS, is_near, kept_index, words_of
 
 from pinotpy.errors import QueryExecutionError, QueryTimeoutError
-from pinotpy.functions.text_query import SLOP_MAX, parse_text_query
-from pinotpy.query.control import QueryControl
-from pinotpy.query.filter import text_match
-from pinotpy.query.filter.text_match import matching_docs
+from pinotpy.functions.text.text_query import SLOP_MAX, parse_text_query
+from pinotpy.query.filter.search import text_match
+from pinotpy.query.filter.search.text_match import matching_docs
+from pinotpy.query.runtime.control import QueryControl
 
 Row = list[tuple[str, int]]
 NO_LIMIT = QueryControl()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from text_oracle import words_of
 
 from pinotpy.errors import DataError
-from pinotpy.functions.text_analysis import STOP_WORDS, TOKEN_CHARACTERS_MAX, analyze, lower_case, tokenize
+from pinotpy.functions.text.text_analysis import STOP_WORDS, TOKEN_CHARACTERS_MAX, analyze, lower_case, tokenize
 
 
 def batch(texts: list[str]) -> list[list[tuple[str, int]]]:

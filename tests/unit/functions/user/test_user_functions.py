@@ -22,8 +22,8 @@ from pinotpy.functions import UserFunction, udf
 from pinotpy.functions.listing import function_list
 from pinotpy.functions.scalar import spec
 from pinotpy.functions.scalar.spec import Operand
-from pinotpy.functions.user_function_adapter import check_example, scalar_function
-from pinotpy.functions.user_functions import DTYPES
+from pinotpy.functions.user.user_function_adapter import check_example, scalar_function
+from pinotpy.functions.user.user_functions import DTYPES
 from pinotpy.pql.ast import Dialect, Literal
 
 

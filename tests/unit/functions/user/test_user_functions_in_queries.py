@@ -18,12 +18,12 @@ from pinotpy.config.table import TableConfig
 from pinotpy.errors import QueryExecutionError
 from pinotpy.functions import UserFunction, udf
 from pinotpy.functions.scalar import spec
-from pinotpy.functions.user_function_adapter import scalar_function
+from pinotpy.functions.user.user_function_adapter import scalar_function
 from pinotpy.pql.parser import parse_sql
-from pinotpy.query.compile import compile_query
-from pinotpy.query.context import QueryOptions
-from pinotpy.query.context_codec import decode_context, encode_context
-from pinotpy.query.user_functions import check_user_functions
+from pinotpy.query.compile.compile import compile_query
+from pinotpy.query.model.context import QueryOptions
+from pinotpy.query.model.context_codec import decode_context, encode_context
+from pinotpy.query.model.user_functions import check_user_functions
 
 SCHEMA = Schema.from_json(
     {
@@ -167,7 +167,7 @@ def test_a_server_that_lacks_the_function_refuses_before_any_segment(
     def touched(*args: Any) -> Any:
         raise AssertionError("segments were touched")
 
-    monkeypatch.setattr("pinotpy.query.user_functions.user_functions", user_functions)
+    monkeypatch.setattr("pinotpy.query.model.user_functions.user_functions", user_functions)
     for registry in cluster.registries.values():
         monkeypatch.setattr(registry, "acquire", touched)
     answer = cluster.sql("SELECT city, MAX(fare) FROM rides WHERE bucket(fare) = 3 GROUP BY city")
@@ -193,6 +193,6 @@ def test_a_query_names_all_its_user_functions_and_no_others(cluster: InProcessCl
     assert decode_context(encode_context(everywhere)) == everywhere
     check_user_functions(everywhere)
     with monkeypatch.context() as patch:
-        patch.setattr("pinotpy.query.user_functions.user_functions", dict)
+        patch.setattr("pinotpy.query.model.user_functions.user_functions", dict)
         with pytest.raises(QueryExecutionError, match="no function 'bucket'"):
             check_user_functions(everywhere)

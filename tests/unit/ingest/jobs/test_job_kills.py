@@ -17,7 +17,7 @@ from job_data import archives, job, write_inputs
 
 from pinotpy.ingest.jobs.run import run_job
 from pinotpy.ingest.jobs.spec import IngestionJobSpec
-from pinotpy.segment.archive import unpack_segment
+from pinotpy.segment.archive.archive import unpack_segment
 
 pytestmark = pytest.mark.full
 

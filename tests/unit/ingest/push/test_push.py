@@ -21,7 +21,7 @@ from pinotpy.ingest.push.report import Outcome, PushReport
 from pinotpy.ingest.push.sending import download_uri
 from pinotpy.ingest.push.settings import PushKind, PushSettings
 from pinotpy.ingest.push.sources import find_archives, read_sources
-from pinotpy.segment.archive import read_metadata_archive
+from pinotpy.segment.archive.archive import read_metadata_archive
 
 INSTANCES = ["Controller_a_9000", "Broker_a_8099"]
 

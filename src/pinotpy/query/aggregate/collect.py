@@ -1,0 +1,110 @@
+"""From the arenas of all threads to state columns by group."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pinotpy.functions.state.plans import RegisterPlan, RowPlan, SlotPlan, Spilled
+from pinotpy.kernels.aggregate.exact_sums import UNIT_DOCS_MAX
+from pinotpy.kernels.aggregate.result_context import G_SPILL_ARENA, ResultContext
+from pinotpy.kernels.group import merge
+from pinotpy.query.aggregate.distributions import collect_distribution
+from pinotpy.query.aggregate.grouped_rows import collect_rows
+from pinotpy.query.aggregate.layout import Layout, state_columns, word_kinds
+from pinotpy.query.aggregate.registers import collect_registers
+from pinotpy.query.aggregate.sketches import collect_sketches
+from pinotpy.query.aggregate.value_bits import collect_bits
+from pinotpy.query.aggregate.value_runs import collect_runs
+from pinotpy.query.plan.plan import ScanPlan
+from pinotpy.query.project.sources import Sources
+
+Words = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class ArenaRows:
+    """The rows of one thread: int64[n, key words + row words], the unit of each, and its number among all rows."""
+
+    context: ResultContext
+    rows: Words
+    units: Words
+    first: int
+
+
+def arena_rows(contexts: Sequence[ResultContext], numbers: Words | None = None) -> list[ArenaRows]:
+    """The rows that the threads left; `numbers`: of units, where they are not those of the plan (prepared.py)."""
+    out, first = [], 0
+    for context in contexts:
+        rows = context.arena()
+        units = merge.units_of_rows(context.units(), len(rows))
+        out.append(ArenaRows(context, rows, units if numbers is None else numbers[units], first))
+        first += len(rows)
+    return out
+
+
+def collect_states(
+    layout: Layout, threads: Sequence[ArenaRows], key_words: int, groups: Words, num_groups: int, sources: Sources, values_max: int, plan: ScanPlan
+) -> dict[str, pa.Array]:
+    """State columns of all aggregations, `num_groups` rows.
+
+    Args:
+        groups: group of every row of all threads.
+        values_max: at most so many values were added to one group: within UNIT_DOCS_MAX rows are added up as they are,
+            beyond it as state columns, whose sums have no bound.
+        plan: the one that ran; that of `sources` may be shared by several queries (prepared.py).
+    """
+    wide = values_max > UNIT_DOCS_MAX and len(groups) != num_groups
+    rows = np.arange(len(groups), dtype=np.int64) if wide else groups
+    slots = iter(_collect_slots(layout, threads, key_words, rows, len(groups) if wide else num_groups))
+    states = []
+    for index, entry in enumerate(layout.aggregations):
+        if isinstance(entry.plan, SlotPlan):
+            columns = next(slots)
+            states.append(entry.function.merge(columns, groups, num_groups) if wide else columns)
+        elif sources.plan.pre_aggregated:
+            states.append(collect_sketches(sources.plan, entry, threads, groups, num_groups))
+        elif isinstance(entry.plan, RegisterPlan):
+            left = [(thread.context, len(thread.rows), thread.first) for thread in threads]
+            states.append(collect_registers(entry, entry.plan, left, groups, num_groups, grouped=key_words > 0))
+        elif isinstance(entry.plan, RowPlan):
+            noted = [(thread.context, thread.units, thread.first) for thread in threads]
+            states.append(collect_rows(plan, entry, entry.plan, noted, groups, num_groups))
+        else:
+            if entry.runs:
+                own = [(thread.context, thread.first) for thread in threads]
+                states.append(collect_runs(plan, entry, entry.plan, own, groups, num_groups))
+                continue
+            if entry.bits is not None:
+                own = [(thread.context, thread.first) for thread in threads]
+                states.append(collect_bits(plan, entry, entry.plan, own, groups, num_groups))
+                continue
+            rows_of_threads = [(thread.context, thread.units, thread.first) for thread in threads]
+            states.append(collect_distribution(index, entry, entry.plan, rows_of_threads, groups, num_groups, sources, plan))
+    return state_columns(layout, states)
+
+
+def _collect_slots(layout: Layout, threads: Sequence[ArenaRows], key_words: int, groups: Words, num_groups: int) -> list[list[pa.Array]]:
+    """State columns of the aggregations that have slots, in their order."""
+    merged = np.zeros((num_groups, layout.row_words), np.int64)
+    kinds = word_kinds(layout)
+    spilled = []
+    for thread in threads:
+        own = groups[thread.first : thread.first + len(thread.rows)]
+        merge.merge_rows(thread.rows, key_words, own, kinds, merged)
+        entries = thread.context.vector(G_SPILL_ARENA).reshape(-1, 5)
+        if len(entries):
+            spilled.append(np.column_stack([own[entries[:, 0]], entries[:, 1:]]))
+    outside = np.concatenate(spilled) if spilled else np.empty((0, 5), np.int64)
+    states = []
+    for entry in layout.aggregations:
+        if isinstance(entry.plan, SlotPlan):
+            last = entry.first_word + len(entry.plan.words)
+            part = outside[(outside[:, 1] >= entry.first_word) & (outside[:, 1] < last)]
+            parts = Spilled(part[:, 0], part[:, 1] - entry.first_word, part[:, 2], part[:, 3], part[:, 4])
+            states.append(entry.plan.collect(merged[:, entry.first_word : last], merged[:, entry.seen_word], parts))
+    return states

@@ -1,0 +1,169 @@
+"""Where the aggregations of a query keep their state: words of a group's row, and distributions.
+
+Row: word 0 counts the rows of the group; then for every aggregation a word of its own for the values it saw (only if
+that differs from the rows: flagged rows, multi-values), then its slots.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pinotpy.errors import InvalidQueryError
+from pinotpy.functions.spec import AggregateFunction, Argument, aggregation_function
+from pinotpy.functions.state.plans import Plan, RowPlan, SlotPlan, Word
+from pinotpy.kernels.aggregate import result_context
+from pinotpy.kernels.runtime import abi
+from pinotpy.pql.ast import Expression, Identifier, Literal, Star
+from pinotpy.query.aggregate.sketches import num_rows, sketch_plan
+from pinotpy.query.model.context import Aggregation, Filter, QueryContext
+from pinotpy.query.model.result_types import argument_of, columns_in, expressions_of, is_strict, types_of
+from pinotpy.query.plan.plan import ScanPlan
+from pinotpy.query.segments.global_ids import ColumnIds
+
+ROW_WORDS_MAX = 65_535  # spill keys have 16 bits for the word
+
+
+@dataclass(frozen=True, slots=True)
+class AggregationLayout:
+    """One aggregation: its function, argument, and where its state is.
+
+    seen_word: word of the row that counts its values (0: the group's row count serves).
+    first_word: of its slots; distribution: word of its distribution in the context, -1 if it has none. Functions that read rows
+    share one where they have the same filter: the docs of each group.
+    walks: it sees each value of a multi-value column.
+    runs: its distribution keeps runs of values (value_runs.py). bits: global ids of its values, where it keeps a bit for each
+    (value_bits.py).
+    """
+
+    aggregation: Aggregation
+    function: AggregateFunction
+    argument: Argument
+    plan: Plan
+    seen_word: int
+    first_word: int
+    distribution: int
+    walks: bool
+    flagged: bool
+    runs: bool = False
+    bits: ColumnIds | None = field(default=None, compare=False)
+
+    @property
+    def source(self) -> Expression:
+        """The argument's expression; Star for COUNT(*) and COUNT()."""
+        return self.aggregation.args[0] if self.aggregation.args else Star()
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """All aggregations of a query; words of a group's row, and how many distributions there are."""
+
+    aggregations: tuple[AggregationLayout, ...]
+    row_words: int
+    num_distributions: int
+
+
+def make_layout(plan: ScanPlan) -> Layout:
+    """Decide the layout of a plan's query; raises QueryExecutionError or InvalidQueryError for arguments that a function refuses."""
+    context = plan.context
+    entries: list[AggregationLayout] = []
+    fits: dict[Expression, bool] = {}
+    docs: dict[Filter | None, int] = {}
+    word, distributions = 1, 0
+    for aggregation in context.aggregations:
+        function = aggregation_function(aggregation.function, aggregation.args)
+        source = aggregation.args[0] if aggregation.args else Star()
+        argument = argument_of(aggregation.args, types_of(context), function.num_expressions)
+        if not (isinstance(source, Star) and function.name == "count"):
+            function.check([argument], context.dialect)
+        if source not in fits:
+            fits[source] = _sum_fits_long(source, plan)
+        kept = (sketch_plan(function) if plan.pre_aggregated else None) or function.plan(argument, sum_fits_long=fits[source])
+        skips_nulls = context.null_handling and function.null_aware and not function.reads_rows
+        flagged = aggregation.filter is not None or (skips_nulls and _may_be_null(source, plan))
+        walks = not argument.single_value and function.name != "count"
+        seen_word = 0
+        if flagged or walks:
+            seen_word, word = word, word + 1
+        distribution = -1
+        first_word = word
+        if isinstance(kept, SlotPlan):
+            word += len(kept.words)
+        elif isinstance(kept, RowPlan) and aggregation.filter in docs:
+            distribution = docs[aggregation.filter]
+        else:
+            distribution = result_context.G_SETS + distributions * result_context.SET_WORDS
+            distributions += 1
+            if isinstance(kept, RowPlan):
+                docs[aggregation.filter] = distribution
+        entries.append(AggregationLayout(aggregation, function, argument, kept, seen_word, first_word, distribution, walks, flagged))
+    if word > ROW_WORDS_MAX:
+        raise InvalidQueryError(f"the aggregations of a query keep at most {ROW_WORDS_MAX} words a group, found {word}: compute fewer at once")
+    return Layout(tuple(entries), word, distributions)
+
+
+def _may_be_null(source: Expression, plan: ScanPlan) -> bool:
+    if isinstance(source, Literal):
+        return source.value is None
+    if not is_strict(source, plan.context):
+        return True  # CASE without ELSE
+    return any((plan.metas.of(name)[:, abi.M_NULLS] != 0).any() for name in columns_in(source)) if plan.segments else False
+
+
+def _sum_fits_long(source: Expression, plan: ScanPlan) -> bool:
+    """Whether no sum over all docs of the plan can leave int64, by the type or else by the min/max of the segments."""
+    if not isinstance(source, Identifier) or not plan.segments:
+        return False
+    metas = plan.metas.of(source.name)
+    if (metas[:, abi.M_STORED] == abi.T_INT).all():
+        return int(metas[:, abi.M_NUM_VALUES].sum()) < 2**32
+    if (metas[:, abi.M_STORED] > abi.T_LONG).any():
+        return False
+    total = 0
+    for segment in plan.segments:
+        column = segment.column(source.name)
+        low, high = column.min_value, column.max_value
+        if not isinstance(low, int) or not isinstance(high, int):
+            return False
+        total += max(-low, high) * column.num_values
+    return total < 2**63
+
+
+def word_kinds(layout: Layout) -> NDArray[np.int64]:
+    """For every word of a row, how two rows are merged (functions.state.plans.Word)."""
+    kinds = np.full(layout.row_words, Word.ADD, np.int64)
+    for entry in layout.aggregations:
+        if isinstance(entry.plan, SlotPlan):
+            kinds[entry.first_word : entry.first_word + len(entry.plan.words)] = entry.plan.words
+    return kinds
+
+
+def state_columns(layout: Layout, states: Sequence[Sequence[pa.Array]]) -> dict[str, pa.Array]:
+    """State columns of all aggregations by their names in a PartialResult: a<i>_<state>."""
+    out: dict[str, pa.Array] = {}
+    for i, (entry, columns) in enumerate(zip(layout.aggregations, states, strict=True)):
+        for state, column in zip(entry.function.state_fields(entry.argument), columns, strict=True):
+            out[f"a{i}_{state.name}"] = column
+    return out
+
+
+def projected_columns(context: QueryContext) -> tuple[str, ...]:
+    """Columns that the scan reads after the filter, each once."""
+    names = [name for aggregation in context.aggregations for arg in expressions_of(aggregation) for name in columns_in(arg)]
+    names += [name for expression in context.group_by for name in columns_in(expression)]
+    return tuple(dict.fromkeys(names))
+
+
+def values_bound(plan: ScanPlan, layout: Layout, expanded: tuple[str, ...]) -> int:
+    """At most so many values go to one group."""
+    walked = {name for entry in layout.aggregations if entry.walks for name in columns_in(entry.source)}
+    docs = int((plan.units[:, abi.U_HIGH] - plan.units[:, abi.U_LOW]).sum()) if not plan.pre_aggregated else num_rows(plan.segments)
+    for names in (walked, expanded):
+        widest = [max((segment.column(name).max_values_per_doc for segment in plan.segments), default=1) for name in names]
+        docs *= math.prod(widest) if names is expanded else max(widest, default=1)
+    return docs

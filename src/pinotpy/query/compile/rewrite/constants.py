@@ -1,0 +1,142 @@
+"""Calls of scalar functions over constants become constants, computed once by the broker: upper('a'), CAST('12' AS LONG).
+
+What they are named by is their value, as in the reference (sql-live.md §2): bare where nothing but constants is selected, quoted beside
+columns. A TIMESTAMP becomes LONG, JSON text, as there. Arrays, calls with a NULL, user functions and calls of
+the clock (pin_time.py) stay calls; what the clock's functions cannot take is refused here all the same, as the reference does. In
+comparisons, lists, bounds and patterns calls with a NULL become constants, too: a condition with a null among them is unknown,
+without null handling false.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from operator import is_
+from typing import Final
+
+import pyarrow as pa
+
+from pinotpy.data_types import DataType
+from pinotpy.decimals import decode_decimal
+from pinotpy.errors import PinotError
+from pinotpy.functions.scalar.arguments import java_float_text
+from pinotpy.functions.scalar.spec import find_scalar_function
+from pinotpy.pql.aggregation_names import is_aggregation
+from pinotpy.pql.ast import Call, Dialect, Expression, Literal, Position
+from pinotpy.pql.literals import boolean_literal, double_literal, integer_literal, null_literal, string_literal
+from pinotpy.query.expression.expression import Rows
+from pinotpy.query.model.compile_filter import parse_error
+from pinotpy.query.model.context import QueryContext, QueryKind
+from pinotpy.query.model.fold import fold_constants
+from pinotpy.query.model.positions import position_text
+from pinotpy.query.model.result_types import COMPARISONS, CONDITIONS, PREDICATES, literal_type
+
+_TAKES_LITERALS: Final = COMPARISONS | {"between", "in", "not_in", "like", "regexp_like", "text_match", "json_match"}
+_NO_TABLE: Final = QueryContext(Dialect.SQL, QueryKind.SELECTION, "", ())
+# As in the reference, whose constants have no such types.
+_SHOWN_AS: Final = {DataType.TIMESTAMP: DataType.LONG, DataType.JSON: DataType.STRING}
+
+
+class _Constants(Rows):
+    """Constants: the null that a function makes of them is no default of a column, in both null modes."""
+
+    def _call(self, call: Call) -> pa.Array:
+        return self.computed(call)
+
+
+def fold_functions(expression: Expression, *, null_handling: bool) -> Expression:
+    """The expression of SQL with its constant parts computed, arithmetic among them.
+
+    Raises:
+        ParseError: (150) a function cannot take these constants.
+    """
+    if not isinstance(expression, Call):
+        return expression
+    args = tuple([arg if type(arg) is Literal else fold_functions(arg, null_handling=null_handling) for arg in expression.args])
+    condition = None if expression.filter is None else fold_functions(expression.filter, null_handling=null_handling)
+    if condition is not expression.filter or any(new is not old for new, old in zip(args, expression.args, strict=True)):
+        expression = replace(expression, args=args, filter=condition)
+    if expression.filter is not None or not all(isinstance(arg, Literal) for arg in args):
+        return _with_literals(expression, null_handling) if expression.name in _TAKES_LITERALS else expression
+    folded = fold_constants(expression)
+    return _computed(folded, null_handling) if isinstance(folded, Call) else folded
+
+
+def _with_literals(condition: Call, null_handling: bool) -> Call:
+    """The condition with its constant arguments computed, those with a NULL among them."""
+    args = [_evaluated(arg, null_handling) if isinstance(arg, Call) and _is_constant(arg) else arg for arg in condition.args]
+    return condition if all(map(is_, args, condition.args)) else replace(condition, args=tuple(args))
+
+
+def _is_constant(expression: Expression) -> bool:
+    if isinstance(expression, Call):
+        is_known = expression.name in CONDITIONS or _is_computed(expression)
+        return is_known and expression.filter is None and all(map(_is_constant, expression.args))
+    return isinstance(expression, Literal)
+
+
+def calls_constants(expression: Expression) -> bool:
+    """Whether `fold_functions` would compute a function in it: then its constants are not what the text says."""
+    if not isinstance(expression, Call):
+        return False
+    if expression.args and all(isinstance(arg, Literal) for arg in expression.args) and _is_computed(expression):
+        return True
+    return any(calls_constants(arg) for arg in expression.args) or (expression.filter is not None and calls_constants(expression.filter))
+
+
+def _is_computed(call: Call) -> bool:
+    if call.name in PREDICATES:
+        return call.name in ("between", "in", "like") and len(call.args) > 1
+    function = find_scalar_function(call.name)
+    if function is None or function.origin is not None or is_aggregation(call.name):
+        return False
+    return function.constant and function.arguments_min <= len(call.args) <= function.arguments_max
+
+
+def _reads_clock(call: Call) -> bool:
+    function = find_scalar_function(call.name)
+    return function is not None and not function.constant and function.origin is None and function.arguments_min <= len(call.args) <= function.arguments_max
+
+
+def _computed(call: Call, null_handling: bool) -> Expression:
+    if not (_reads_clock(call) or _is_computed(call)) or any(isinstance(arg, Literal) and arg.value is None for arg in call.args):
+        return call
+    return _evaluated(call, null_handling)
+
+
+def _evaluated(call: Call, null_handling: bool) -> Expression:
+    rows = _Constants(replace(_NO_TABLE, null_handling=null_handling), 1, _no_column, _no_column)
+    try:
+        kind = rows.types.of(call)
+        if _reads_clock(call) or not kind.single_value or kind.data_type is None or kind.data_type is DataType.MAP:
+            return call
+        (value,) = rows.evaluate(call).to_pylist()
+    except PinotError as error:
+        message = f"Caught exception while invoking method: {call.name}: {error.message}".removesuffix(position_text(call.position))
+        raise parse_error(message, call.position) from error
+    return _literal(value, _SHOWN_AS.get(kind.data_type, kind.data_type), call.position)
+
+
+def _no_column(name: str) -> None:
+    raise AssertionError(f"a constant reads no column, found '{name}'")
+
+
+def _literal(value: object, data_type: DataType, position: Position) -> Literal:
+    match value:
+        case None:
+            return replace(null_literal(position), data_type=data_type)
+        case bool():
+            return boolean_literal(value, position)
+        case int():
+            found = integer_literal(value, position)
+        case float():
+            found = double_literal(value, position)
+            if data_type is DataType.FLOAT:
+                found = replace(found, text=java_float_text(value))
+        case bytes() if data_type is DataType.BIG_DECIMAL:
+            exact = decode_decimal(value)
+            return Literal(exact, format(exact, "f"), False, position, data_type)
+        case bytes():
+            return replace(string_literal(value.hex(), position), data_type=data_type)
+        case _:
+            return string_literal(str(value), position)
+    return found if literal_type(value) is data_type else replace(found, data_type=data_type)

@@ -1,0 +1,45 @@
+"""Conditions that are calls of CONTAINS, STARTSWITH and ENDSWITH with a constant: patterns on a column, answered as LIKE is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from pinotpy.data_types import DataType
+from pinotpy.functions.text.patterns import TextPattern, literal_pattern
+from pinotpy.pql.ast import Call, Expression, Identifier, Literal
+from pinotpy.pql.function_names import canonical_function
+from pinotpy.query.model.context import ColumnRef, Comparison, ExpressionPredicate, Predicate
+from pinotpy.query.model.predicate import Leg, TextTest
+
+# Longer ones are left to Arrow, whose search never takes more than a step a byte.
+_BYTES_MAX: Final = 1 << 10
+_PATTERNS: Final[dict[str, Callable[[str], TextPattern]]] = {
+    "contains": literal_pattern,
+    "startswith": lambda text: literal_pattern(text, start=True),
+    "endswith": lambda text: literal_pattern(text, end=True),
+}
+
+
+def text_leg(condition: Predicate | ExpressionPredicate, columns: Mapping[str, ColumnRef]) -> Leg | None:
+    """The leg of `contains(column, 'text')`, and of `contains(…) = true`; None for what is no such condition."""
+    if isinstance(condition, ExpressionPredicate):
+        return _leg(condition.expression, condition, columns)
+    if condition.comparison is Comparison.EQ and len(condition.values) == 1 and isinstance(condition.values[0], bool):
+        leg = _leg(condition.lhs, condition, columns)
+        return leg if leg is None or condition.values[0] else leg.inverse()
+    return None
+
+
+def _leg(expression: Expression, condition: Predicate | ExpressionPredicate, columns: Mapping[str, ColumnRef]) -> Leg | None:
+    if not isinstance(expression, Call) or len(expression.args) != 2:
+        return None
+    pattern, (left, text) = _PATTERNS.get(canonical_function(expression.name)), expression.args
+    if pattern is None or not isinstance(left, Identifier) or not isinstance(text, Literal) or not text.is_string:
+        return None
+    column = columns.get(left.name)
+    if column is None or column.data_type is not DataType.STRING or not column.single_value:
+        return None
+    if len(text.text) > _BYTES_MAX or any("\ud800" <= character <= "\udfff" for character in text.text):
+        return None
+    return Leg(column.name, TextTest(pattern(text.text)), source=condition)

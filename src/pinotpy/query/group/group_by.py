@@ -1,0 +1,315 @@
+"""GROUP BY: per unit a dense table over composites of dict ids, or a hashed one; then rows of equal keys are added up by
+value. One group a distinct combination of key values; null is a value of its own under null handling; a doc counts once
+for every value of a multi-value key column."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pinotpy.functions.state.grouping import number_rows
+from pinotpy.functions.state.plans import SlotPlan, Values
+from pinotpy.kernels.aggregate.result_context import G_CUT, G_CUT_ROWS, G_LIMIT, ResultContext
+from pinotpy.kernels.group import groups, hashing, merge
+from pinotpy.kernels.runtime import abi
+from pinotpy.pql.ast import Identifier
+from pinotpy.query.aggregate import value_bits, value_runs
+from pinotpy.query.aggregate.collect import ArenaRows, arena_rows, collect_states
+from pinotpy.query.aggregate.emit import NO_REGISTER, emit_distribution_frame, emit_updates
+from pinotpy.query.aggregate.keys import DENSE_FREE, DENSE_GROUPS_MAX, DENSE_GROUPS_PER_DOC, Key, make_keys
+from pinotpy.query.aggregate.layout import Layout, make_layout, projected_columns, values_bound
+from pinotpy.query.aggregate.sketches import num_rows as num_rows_of
+from pinotpy.query.group.dealt_groups import DealtTable, dealt_table
+from pinotpy.query.group.few_groups import FewGroups, few_groups_of
+from pinotpy.query.group.global_groups import GlobalTable, global_table, leaves_few_rows, null_fetch, rows_left
+from pinotpy.query.group.lasting_groups import LastingTable, lasting_table
+from pinotpy.query.group.numbered_groups import NumberedTable, numbered_table
+from pinotpy.query.group.top_groups import needed_groups, rankings
+from pinotpy.query.plan.plan import ScanPlan, Shape
+from pinotpy.query.plan.prepared import prepare
+from pinotpy.query.project.computed_columns import calls_of, with_computed_columns
+from pinotpy.query.project.decode import decode, key_array
+from pinotpy.query.project.sources import Source, Sources, fetch_ids, fetch_values
+from pinotpy.query.project.text_numbers import TextNumbers
+from pinotpy.query.result.combine import limit_groups
+from pinotpy.query.result.few_rows import FewRows
+from pinotpy.query.result.partial import PartialResult
+
+_Together = NumberedTable | GlobalTable | LastingTable | DealtTable
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """What a scan of groups needs beside its instructions; `key_words` of all keys together."""
+
+    layout: Layout
+    keys: list[Key]
+    key_words: int
+    sources: Sources
+    num_read: int
+    few: FewGroups | None = None
+    rows_left: float = math.inf  # by one unit of each segment together, and by the largest of them
+    unit_rows_left: float = math.inf
+
+    def most_rows(self, num_threads: int) -> float:
+        """Units of so many threads leave no more rows than this, however they are dealt."""
+        return self.rows_left + (num_threads - 1) * self.unit_rows_left
+
+
+def run_group_by(plan: ScanPlan) -> PartialResult:
+    """Rows of k<i> and states, one a group, no particular order. Raises what functions and limits raise."""
+    ready = prepare(plan, _make, calls_of)
+    if plan.context.options.num_groups_limit is not None:
+        ready = None  # shared instructions have room for all groups
+    if ready is not None and (value_runs.pays_off(plan, ready.made.layout) or value_bits.pays_off(plan, ready.made.layout)):
+        ready = None
+    if ready is None:
+        num_read = len(projected_columns(plan.context))
+        plan = with_computed_columns(plan)
+        layout, keys = make_layout(plan), make_keys(plan)
+        layout = value_bits.with_bits(plan, value_runs.with_runs(plan, layout, keys), keys)
+    else:
+        num_read, layout, keys = ready.made.num_read, ready.made.layout, ready.made.keys
+    together = _table_of_all(plan, layout, keys, math.inf if ready is None else ready.made.most_rows(plan.num_threads))
+    if together is not None or ready is None:
+        made, numbers = _emitted(plan, layout, make_keys(plan), together), None
+    else:
+        made, numbers = ready.made, ready.bind(plan)
+    key_words = 1 if isinstance(together, LastingTable | DealtTable | NumberedTable) else made.key_words
+    control, limit = plan.control.words, plan.context.options.num_groups_limit
+
+    def make_context(thread: int) -> tuple[int, ResultContext]:
+        context = ResultContext(control, layout.row_words, key_words, layout.num_distributions)
+        context.words[G_LIMIT] = limit or 0
+        return context.address, context
+
+    contexts = plan.run(make_context, on_flush=together.on_flush if isinstance(together, DealtTable) else None, gathers=True)
+    plan.statistics.num_entries_scanned_post_filter += plan.statistics.num_docs_scanned * num_read
+    rows: pa.Table | FewRows | None
+    num_rows = None
+    if numbers is not None and made.few is not None:
+        plan.control.check()
+        rows = made.few.rows(layout, contexts, numbers)
+    elif together is None:
+        rows, num_rows = _collect(plan, layout, made.keys, key_words, arena_rows(contexts, numbers), made.sources)
+    else:
+        if isinstance(together, DealtTable):
+            orders = rankings(plan.context, layout) if plan.is_whole else None
+            merged = together.merged(contexts, orders[0] if orders is not None and len(orders) == 1 else None)
+        else:
+            merged = together.merged(layout, contexts)
+        rows = merged.partial_rows(layout, needed_groups(plan.context, layout, merged) if plan.is_whole else None)
+        num_rows = merged.num_rows() if plan.context.options.num_groups_limit is not None else None
+    cut_rows = sum(int(context.words[G_CUT_ROWS]) for context in contexts)
+    if cut_rows and plan.pre_aggregated:
+        cut_rows = num_rows_of(plan.segments)  # these were records, of many rows each
+    for context in contexts:
+        context.close()
+    plan.statistics.num_groups_limit_reached |= cut_rows > 0
+    plan.statistics.num_rows_of_cut_groups += cut_rows
+    partial = PartialResult(rows, plan.statistics)
+    limit_groups(plan.context, partial, num_rows)
+    return partial
+
+
+def _table_of_all(plan: ScanPlan, layout: Layout, keys: list[Key], most_rows: float) -> _Together | None:
+    """The table that groups of all units go to; None where units are merged by value. Units leave `most_rows` at most."""
+    if leaves_few_rows(plan, keys, most_rows):
+        return None
+    if plan.context.options.num_groups_limit is not None:
+        return lasting_table(plan, layout, keys)  # the others have room for all groups
+    dense = numbered_table(plan, layout, keys) or global_table(plan, layout, keys)
+    if dense is not None:
+        return dense
+    lasting = lasting_table(plan, layout, keys)
+    return None if lasting is None else dealt_table(plan, layout, lasting) or lasting
+
+
+def _make(plan: ScanPlan) -> _Made:
+    """Emit into the plan's shapes what queries of one shape share."""
+    made = _emitted(plan, make_layout(plan), make_keys(plan), None)
+    rows, unit_rows = rows_left(plan, made.keys)
+    return replace(made, few=few_groups_of(plan, made.layout, made.keys), rows_left=rows, unit_rows_left=unit_rows)
+
+
+def _emitted(plan: ScanPlan, layout: Layout, keys: list[Key], together: _Together | None) -> _Made:
+    sources = Sources(plan)
+    for shape in plan.shapes(projected_columns(plan.context)):
+        _emit(shape, layout, keys, sources, together)
+    return _Made(layout, keys, sum(1 + key.has_flag for key in keys), sources, len(projected_columns(plan.context)))
+
+
+# --- instructions --------------------------------------------------------------------------------------------------
+
+
+def _emit(shape: Shape, layout: Layout, keys: list[Key], sources: Sources, together: _Together | None) -> None:
+    # A column that DISTINCT names twice has one value in both places, as in GROUP BY.
+    for name in dict.fromkeys(_name(key) for key in keys if key.expanded):
+        shape.expand(name)
+    found = [sources.of(shape, key.expression) for key in keys]
+    for key, source in zip(keys, found, strict=True):
+        key.metas[shape.units] = source.metas if source.by_id else 0
+    sizes = table_sizes(shape, keys, found)
+    if isinstance(together, DealtTable):
+        together.emit(shape, found, sources)
+        return
+    if isinstance(together, LastingTable | NumberedTable):
+        emit_updates(shape, layout, together.emit(shape, found), sources)
+        return
+    if together is not None:
+        assert sizes is not None, "a table for all units is dense in each"
+        together.begin(shape)
+    num_groups = None if sizes is None else sizes.prod(axis=1)
+    register = _emit_hashed(shape, keys, found) if sizes is None or num_groups is None else _emit_dense(shape, keys, found, sizes, num_groups)
+    emit_updates(shape, layout, register, sources)
+    if together is not None:
+        numbered = _has_doubles(layout)
+        together.end(shape, numbered=numbered)
+        if numbered:
+            shape.end(groups.clear_dense.address)
+        return
+    shape.end(hashing.end_hashed.address if sizes is None else groups.end_dense.address)
+    emit_distribution_frame(shape, layout, num_groups)
+    shape.end(hashing.clear_hashed.address if sizes is None else groups.clear_dense.address)
+
+
+def _has_doubles(layout: Layout) -> bool:
+    """Whether sums of doubles may leave parts aside that name the rows of their groups."""
+    return any(isinstance(entry.plan, SlotPlan) and any(update.values is Values.DOUBLE for update in entry.plan.updates) for entry in layout.aggregations)
+
+
+def table_sizes(shape: Shape, keys: list[Key], found: list[Source]) -> NDArray[np.int64] | None:
+    """int64[units, key words]: ids of each key word (1 for flags); None if the table must be hashed."""
+    if not all(source.by_id for source in found):
+        return None
+    sizes = []
+    for key, source in zip(keys, found, strict=True):
+        sizes.append(_cardinalities(source) + (key.nullable and source.has_nulls))
+        if key.has_flag:
+            sizes.append(np.ones(shape.num_units, np.int64))
+    table = np.maximum(np.column_stack(sizes), 1)
+    product = table.astype(np.float64).prod(axis=1)
+    docs = shape.plan.segments.docs[shape.segments].astype(np.float64)
+    allowed = np.maximum(docs * DENSE_GROUPS_PER_DOC, DENSE_FREE)
+    limit = shape.plan.context.options.num_groups_limit
+    if product.sum() > allowed.sum() or product.max() > (DENSE_GROUPS_MAX if limit is None else min(limit, DENSE_GROUPS_MAX)):
+        return None
+    return table
+
+
+def _cardinalities(source: Source) -> NDArray[np.int64]:
+    words: NDArray[np.int64] = merge.meta_words(source.metas, abi.M_CARDINALITY)
+    return words
+
+
+def _name(key: Key) -> str:
+    assert isinstance(key.expression, Identifier)
+    return key.expression.name
+
+
+def _emit_dense(shape: Shape, keys: list[Key], found: list[Source], sizes: NDArray[np.int64], num_groups: NDArray[np.int64]) -> int:
+    sizes = np.ascontiguousarray(sizes)
+    shape.plan.keep_alive.append(sizes)
+    shape.begin(groups.begin_dense.address, num_groups, sizes.ctypes.data + np.arange(shape.num_units) * sizes.strides[0])
+    register, used = NO_REGISTER, set[int]()
+    for key, source in zip(keys, found, strict=True):
+        ids, nulls = fetch_ids(shape, source), null_fetch(shape, key, source)
+        used |= {ids, nulls}
+        if key is not keys[0]:
+            shape.emit(groups.next_key.address, register, ids, nulls, _cardinalities(source), sizes[:, key.word])
+        elif len(keys) == 1 and nulls < 0:
+            register = ids
+        else:
+            register = shape.allocate()
+            shape.emit(groups.first_key.address, register, ids, nulls, _cardinalities(source))
+    if num_groups.max() > groups.TOUCH_ALL_GROUPS:
+        shape.emit(groups.touch.address, register)
+    _release(shape, used - {register})
+    return register
+
+
+def _emit_hashed(shape: Shape, keys: list[Key], found: list[Source]) -> int:
+    shape.begin(hashing.begin_hashed.address)
+    used = set[int]()
+    for key, source in zip(keys, found, strict=True):
+        if source.by_id:
+            ids, nulls = fetch_ids(shape, source), null_fetch(shape, key, source)
+            shape.emit(hashing.key_ids.address, ids, key.word, nulls, _cardinalities(source), int(key.has_flag))
+            used |= {ids, nulls}
+        else:
+            values, nulls = fetch_values(shape, source), null_fetch(shape, key, source)
+            used |= {values, nulls}
+            shape.emit(hashing.key_values.address, values, key.word, nulls, int(key.data_type.stored.is_floating), int(key.has_flag))
+    register = shape.allocate()
+    shape.emit(hashing.find_groups.address, register)
+    _release(shape, used)
+    return register
+
+
+def _release(shape: Shape, registers: set[int]) -> None:
+    for register in registers - {NO_REGISTER}:
+        shape.release(register)
+
+
+# --- result --------------------------------------------------------------------------------------------------------
+
+
+def _collect(
+    plan: ScanPlan, layout: Layout, keys: list[Key], key_words: int, threads: list[ArenaRows], sources: Sources
+) -> tuple[pa.Table | None, NDArray[np.int64] | None]:
+    """The groups, and how many rows each has where a limit may cut them."""
+    num_rows = sum(len(thread.rows) for thread in threads)
+    if num_rows == 0:
+        return None, None
+    columns = [pa.concat_arrays([_key_column(plan, key, thread) for thread in threads]) for key in keys]
+    cut = np.concatenate([thread.first + thread.context.vector(G_CUT) for thread in threads])
+    if len(cut):
+        # Rows beyond the limit stand behind all groups, until states are made.
+        kept = np.delete(np.arange(num_rows), cut)
+        numbers = np.full(num_rows, -1, np.int64)
+        numbers[kept], first = number_rows([column.take(pa.array(kept)) for column in columns])
+        first = kept[first]
+        numbers[cut] = len(first)
+    elif sum(len(thread.context.units()) for thread in threads) == 1:
+        numbers = first = np.arange(num_rows, dtype=np.int64)
+    else:
+        numbers, first = number_rows(columns)
+    num_groups = len(first) + (len(cut) > 0)
+    plan.control.check()
+    expanded = tuple(dict.fromkeys(_name(key) for key in keys if key.expanded))
+    out = {f"k{i}": _texts(plan, key, column.take(pa.array(first))) for i, (key, column) in enumerate(zip(keys, columns, strict=True))}
+    counts = None
+    if plan.context.options.num_groups_limit is not None:
+        counts = np.zeros(num_groups, np.int64)
+        np.add.at(counts, numbers, np.concatenate([thread.rows[:, key_words] for thread in threads]))
+        counts = counts[: len(first)]
+    states = collect_states(layout, threads, key_words, numbers, num_groups, sources, values_bound(plan, layout, expanded), plan)
+    return pa.table(out | {name: column[: len(first)] for name, column in states.items()}), counts
+
+
+def _key_column(plan: ScanPlan, key: Key, thread: ArenaRows) -> pa.Array:
+    numbers = _numbers(plan, key)
+    if numbers is not None:  # they are told apart by number, and read when the groups are known
+        words = thread.rows[:, key.word]
+        return pa.array(words, mask=words >= numbers.num_ids)
+    values, nulls = decode(thread.rows[:, key.word], thread.units, key.metas, key.data_type.stored)
+    if key.has_flag:
+        nulls |= thread.rows[:, key.word + 1] != 0
+    return key_array(values, nulls, key.data_type)
+
+
+def _texts(plan: ScanPlan, key: Key, column: pa.Array) -> pa.Array:
+    """A key column, of numbers the texts."""
+    numbers = _numbers(plan, key)
+    if numbers is None:
+        return column
+    ids = column.fill_null(0).to_numpy(zero_copy_only=False)
+    return key_array(numbers.values(ids), column.is_null().to_numpy(zero_copy_only=False), key.data_type)
+
+
+def _numbers(plan: ScanPlan, key: Key) -> TextNumbers | None:
+    return plan.numbered.get(key.expression.name) if isinstance(key.expression, Identifier) else None

@@ -1,0 +1,105 @@
+"""Options of a query from all their sources to one QueryOptions.
+
+Sources, strongest first: OPTION(…) and SET in the text, the request's `queryOptions` ("k=v;k=v"), its `debugOptions` and `trace`. Ceilings of
+the configuration hold for all: a client may lower a limit, never raise it. Names count letter by letter, values don't; unknown
+options are kept, nobody minds them. Source: pql-live.md §2 and §7, sql-live.md §1 and §7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from pinotpy.errors import InvalidQueryError, ParseError
+from pinotpy.pql.ast import Statement
+from pinotpy.query.model.context import QueryOptions
+
+_KNOWN: Final = frozenset(
+    {"timeoutMs", "preserveType", "responseFormat", "groupByMode", "enableNullHandling", "numGroupsLimit", "trace", "useStarTree", "maxExecutionThreads"}
+)
+OPTIONS_CHARACTERS_MAX: Final = 64 * 1024
+_LONG_MAX: Final = 2**63 - 1
+
+
+def parse_option_text(text: str, what: str) -> dict[str, str]:
+    """`k=v;k=v` as a dict; empty parts don't count. Raises ParseError (150) for a part without exactly one `=`."""
+    if len(text) > OPTIONS_CHARACTERS_MAX:
+        raise ParseError(f"expected at most {OPTIONS_CHARACTERS_MAX} characters of {what}, found {len(text)}")
+    options: dict[str, str] = {}
+    for part in text.split(";"):
+        if not part.strip():
+            continue
+        name, equals, value = part.partition("=")
+        if not equals or "=" in value or not name.strip():
+            raise ParseError(f"Chunk [{part[:100]}] is not a valid entry of {what}: expected name=value, separated by ';'")
+        options[name.strip()] = value.strip()
+    return options
+
+
+def query_options(
+    statement: Statement,
+    request_options: object = "",
+    debug_options: object = "",
+    *,
+    trace: object = False,
+) -> QueryOptions:
+    """Merge what the text, the request and the configuration say.
+
+    Args:
+        request_options: the body's `queryOptions`: text `k=v;k=v`; anything but text is ignored, as the reference does.
+        debug_options: the body's `debugOptions`, likewise; only `useStarTree` has a meaning.
+        trace: the body's `trace`: true, "true" and 1 switch it on, unless the option `trace` says otherwise.
+
+    Raises:
+        ParseError: (150) options that are not `k=v;k=v`.
+        InvalidQueryError: (700) timeoutMs, numGroupsLimit, maxExecutionThreads or maxQueryResponseSizeBytes that are no positive whole number.
+    """
+    requested = parse_option_text(request_options, "queryOptions") if isinstance(request_options, str) else {}
+    debug = parse_option_text(debug_options, "debugOptions") if isinstance(debug_options, str) else {}
+    options = {**requested, **dict(statement.options)}
+    _positive(options, "maxQueryResponseSizeBytes")
+    star_tree = options.get("useStarTree", debug.get("useStarTree", "true"))
+    return QueryOptions(
+        timeout_ms=_positive(options, "timeoutMs"),
+        preserve_type=_is_true(options, "preserveType"),
+        response_format_sql=options.get("responseFormat", "").lower() == "sql",
+        group_by_mode_sql=options.get("groupByMode", "").lower() == "sql",
+        enable_null_handling=_is_true(options, "enableNullHandling"),
+        num_groups_limit=_positive(options, "numGroupsLimit"),
+        trace=_is_true(options, "trace") if "trace" in options else _traces(trace),
+        use_star_tree=star_tree.lower() != "false",
+        max_threads=_positive(options, "maxExecutionThreads"),
+        other=tuple((name, value) for name, value in options.items() if name not in _KNOWN),
+    )
+
+
+def response_bytes_max(options: QueryOptions) -> int | None:
+    """How many bytes servers may answer at most, all of them together (maxQueryResponseSizeBytes); None: any number."""
+    return next((int(value) for name, value in options.other if name == "maxQueryResponseSizeBytes"), None)
+
+
+def asks_to_explain(options: QueryOptions, *, requested: object = False) -> bool:
+    """Whether the option `explain` is on; the option in the text or in `queryOptions` wins over the body's flag `requested`."""
+    for name, value in options.other:
+        if name == "explain":
+            return value.lower() == "true"
+    return _traces(requested)
+
+
+def _is_true(options: Mapping[str, str], name: str) -> bool:
+    return options.get(name, "").lower() == "true"
+
+
+def _traces(trace: object) -> bool:
+    return trace is True or (isinstance(trace, str) and trace.lower() == "true") or (isinstance(trace, int) and trace == 1)
+
+
+def _positive(options: Mapping[str, str], name: str) -> int | None:
+    text = options.get(name)
+    if text is None:
+        return None
+    digits = text.strip()
+    value = int(digits) if digits.isascii() and digits.isdigit() and len(digits) <= 19 else 0
+    if not 1 <= value <= _LONG_MAX:
+        raise InvalidQueryError(f"{name} must be a number between 1 and 2^63-1, got: {text[:60]}")
+    return value

@@ -1,0 +1,222 @@
+"""Whether a star-tree can answer a query, and which: the manual's "check metadata", decided for whole sets of segments.
+
+A tree fits if every column of the filter, of GROUP BY and of the aggregations' own filters is one of its dimensions and every
+aggregation has its states. The filter may be any combination of AND, OR and NOT: the walk goes to records that have a value in
+each of its columns, so that it means of a record what it means of each of the record's rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pinotpy.functions.aggregate.distinctcounthll import DistinctCountHll
+from pinotpy.functions.aggregate.percentiletdigest import PercentileTDigest
+from pinotpy.functions.sketches.hyperloglog import LOG2M_DEFAULT
+from pinotpy.functions.sketches.multiset import BUCKETS
+from pinotpy.functions.spec import AggregateFunction, aggregation_function
+from pinotpy.kernels.runtime import abi
+from pinotpy.pql.ast import Expression, Identifier, Literal, Star
+from pinotpy.query.model.context import Aggregation, And, Comparison, Constant, Filter, Not, Or, Predicate, QueryContext, QueryKind
+from pinotpy.query.segments.segment_set import SegmentSet
+from pinotpy.segment.star_tree import metadata as names
+from pinotpy.segment.star_tree.reader import StarTree
+from pinotpy.segment.star_tree.spec import STATES_OF
+
+_NULL_TESTS: Final = (Comparison.IS_NULL, Comparison.IS_NOT_NULL)
+
+
+@dataclass(frozen=True, slots=True)
+class TreeShape:
+    """Trees of a set's segments with the same dimensions, states and kinds of sums.
+
+    number: their place among the trees of their segments; rows: int64, their segments in the set.
+    """
+
+    number: int
+    dimensions: tuple[str, ...]
+    states: frozenset[tuple[str, str]]
+    trees: SegmentSet
+    rows: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a query asks of a tree.
+
+    conditions: columns of WHERE; null_tests: those of them whose nulls are asked for; keys: columns of GROUP BY and of the
+    aggregations' filters; counted: columns of COUNT(column); states: (kind, column); null_aware: columns of which an
+    aggregation skips nulls under null handling.
+    """
+
+    conditions: tuple[str, ...]
+    null_tests: tuple[str, ...]
+    keys: tuple[str, ...]
+    counted: tuple[str, ...]
+    states: tuple[tuple[str, str], ...]
+    null_aware: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Segments of a set, by who answers.
+
+    shapes: the trees that answer, each with the rows of their segments in the set.
+    plain: rows of the segments that are read themselves; reasons: for each, why no tree answers ("" if it has none).
+    """
+
+    shapes: tuple[tuple[TreeShape, NDArray[np.int64]], ...]
+    plain: NDArray[np.int64]
+    reasons: tuple[str, ...]
+
+
+def choose(context: QueryContext, segments: SegmentSet) -> Chosen:
+    """The first fitting tree of every segment, in the order of the table config."""
+    left = np.ones(len(segments), np.bool_)
+    reasons = [""] * len(segments)
+    shapes = tree_shapes(segments)
+    if not shapes or context.kind not in (QueryKind.AGGREGATION, QueryKind.GROUP_BY):
+        return Chosen((), np.flatnonzero(left), tuple(reasons))
+    wanted = wanted_of(context)
+    chosen = []
+    for shape in shapes:
+        reason = wanted if isinstance(wanted, str) else _lacks(shape, wanted)
+        fitting = np.zeros(0, np.int64) if reason else shape.rows[left[shape.rows]]
+        if not reason:
+            assert isinstance(wanted, Wanted)
+            for column in _null_sensitive(context, wanted):
+                has_nulls = segments.column(column).metas[fitting, abi.M_NULLS] != 0 if segments.has_column(column) else np.ones(len(fitting), np.bool_)
+                for row in fitting[has_nulls].tolist():
+                    reasons[row] = reasons[row] or f"column {column} has nulls, which a tree does not tell from values"
+                fitting = fitting[~has_nulls]
+        if len(fitting):
+            chosen.append((shape, fitting))
+            left[fitting] = False
+        if reason:
+            for row in shape.rows[left[shape.rows]].tolist():
+                reasons[row] = reasons[row] or reason
+    return Chosen(tuple(chosen), np.flatnonzero(left), tuple(reasons))
+
+
+def tree_shapes(segments: SegmentSet) -> tuple[TreeShape, ...]:
+    """The trees of a set, those that are alike together; collected once a set."""
+    found = segments.trees
+    if found is None:
+        groups: dict[tuple[int, tuple[str, ...], frozenset[tuple[str, str]], frozenset[str]], tuple[list[StarTree], list[int]]] = {}
+        for row, segment in enumerate(segments):
+            for number, tree in enumerate(segment.star_trees):
+                key = (number, tree.metadata.dimensions, tree.states, tree.wide_columns)
+                trees, rows = groups.setdefault(key, ([], []))
+                trees.append(tree)
+                rows.append(row)
+        ordered = sorted(groups.items(), key=lambda item: item[0][0])
+        found = tuple(TreeShape(key[0], key[1], key[2], SegmentSet(trees), np.array(rows, np.int64)) for key, (trees, rows) in ordered)
+        segments.trees = found
+    return found
+
+
+def wanted_of(context: QueryContext) -> Wanted | str:
+    """What the query asks of a tree, or why no tree can answer it."""
+    if not context.options.use_star_tree:
+        return "the option useStarTree is false"
+    if context.filter is None and not context.group_by and all(item.function == "count" and item.filter is None for item in context.aggregations):
+        return "segments know how many rows they have"
+    keys, null_tests, conditions = list[str](), list[str](), list[str]()
+    for key in context.group_by:
+        if not isinstance(key, Identifier):
+            return "GROUP BY an expression"
+        keys.append(key.name)
+    for found in _columns_of(context.filter):
+        if isinstance(found, str):
+            return found
+        conditions.append(found[0])
+        null_tests += [found[0]] if found[1] else []
+    counted, states, null_aware = list[str](), list[tuple[str, str]](), list[str]()
+    for aggregation in context.aggregations:
+        for found in _columns_of(aggregation.filter):
+            if isinstance(found, str):
+                return found
+            keys.append(found[0])
+            null_tests += [found[0]] if found[1] else []
+        source: Expression = aggregation.args[0] if aggregation.args else Star()
+        function = aggregation_function(aggregation.function, aggregation.args)
+        kinds = _kinds(function)
+        if kinds is None:
+            return f"{aggregation.name} is not pre-aggregated"
+        if isinstance(source, Identifier):
+            if kinds:
+                states += [(kind, source.name) for kind in kinds]
+                null_aware += [source.name] if function.null_aware else []
+            else:
+                counted.append(source.name)
+        elif kinds or (isinstance(source, Literal) and source.value is None) or not isinstance(source, Star | Literal):
+            return f"{aggregation.name} aggregates an expression"
+    return Wanted(tuple(conditions), tuple(null_tests), tuple(keys), tuple(counted), tuple(states), tuple(null_aware))
+
+
+def record_context(context: QueryContext) -> QueryContext:
+    """The query as it is asked of records: COUNT of a column without nulls counts rows."""
+    counts: list[Aggregation] = [replace(item, args=()) if item.function == "count" else item for item in context.aggregations]
+    return replace(context, aggregations=tuple(counts))
+
+
+def _kinds(function: AggregateFunction) -> tuple[str, ...] | None:
+    if isinstance(function, DistinctCountHll) and function.log2m != LOG2M_DEFAULT:
+        return None
+    if isinstance(function, PercentileTDigest) and function.compression > BUCKETS:
+        return None  # finer than what records keep
+    return STATES_OF.get(function.name)
+
+
+def _columns_of(condition: Filter | None) -> Iterator[tuple[str, bool] | str]:
+    """(column, whether its nulls are asked for) of every predicate; a text says what a tree cannot decide."""
+    match condition:
+        case None | Constant():
+            return
+        case And(children) | Or(children):
+            for child in children:
+                yield from _columns_of(child)
+        case Not(child):
+            yield from _columns_of(child)
+        case Predicate(Identifier(column), comparison):
+            if comparison is Comparison.TEXT_MATCH:
+                yield "TEXT_MATCH asks the text index"
+            elif comparison is Comparison.JSON_MATCH:
+                yield "JSON_MATCH reads documents"
+            else:
+                yield column, comparison in _NULL_TESTS
+        case _:
+            yield "a condition on an expression"
+
+
+def _lacks(shape: TreeShape, wanted: Wanted) -> str:
+    """What a tree has not; "" if nothing."""
+    dimensions = set(shape.dimensions)
+    for column in (*wanted.conditions, *wanted.keys):
+        if column not in dimensions:
+            return f"column {column} is not in its dimensionsSplitOrder"
+    for kind, column in wanted.states:
+        if (kind, column) not in shape.states:
+            return f"it has no pair {_PAIR[kind]}__{column}"
+    return ""
+
+
+_PAIR: Final = {
+    names.SUM: "SUM",
+    names.MIN: "MIN",
+    names.MAX: "MAX",
+    names.HYPERLOGLOG: "DISTINCTCOUNTHLL",
+    names.LONG_QUANTILES: "PERCENTILEEST",
+    names.QUANTILES: "PERCENTILETDIGEST",
+}
+
+
+def _null_sensitive(context: QueryContext, wanted: Wanted) -> Sequence[str]:
+    """Columns whose nulls would change the answer, so that their segments must have none."""
+    if not context.null_handling:
+        return wanted.null_tests
+    return tuple(dict.fromkeys((*wanted.conditions, *wanted.keys, *wanted.counted, *wanted.null_aware)))

@@ -1,1 +1,0 @@
-"""Answers as JSON: one writer per dialect over the same ReducedResult; text.py has the number texts of the reference."""

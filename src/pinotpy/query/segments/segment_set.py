@@ -1,0 +1,282 @@
+"""SegmentSet: the segments that queries run over, with arrays of what planning needs of each of them.
+
+A server keeps one set a table (server/tables/registry.py) and makes a new one when a segment comes, goes or is replaced;
+what a query asks about all its segments (docs, columns, metas) is collected once a set, not once a query. A set made from
+an older one takes over the rows of the segments that stayed. Sets are never changed and may be shared by threads; the
+addresses in their arrays are valid while the segments are held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pinotpy.data_types import StoredType
+from pinotpy.kernels.runtime import abi
+from pinotpy.segment.data_source import Column, Segment
+from pinotpy.segment.metadata import PartitionMetadata
+
+if TYPE_CHECKING:
+    from pinotpy.query.plan.star_tree.choose import TreeShape
+
+Words = NDArray[np.int64]
+
+# Arrays of columns that one set keeps at most; beyond it those that were asked for first are dropped and collected again.
+KEPT_BYTES_MAX: Final = 64 << 20
+NAMES_KEPT_MAX: Final = 4096
+# Parts of a set that are kept, and segments of such a part.
+PARTS_KEPT_MAX: Final = 16
+PART_SEGMENTS_MAX: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Partitionings:
+    """How the segments are partitioned by one column.
+
+    functions: distinct (function, number of partitions); of_segment: which of them segment s recorded, -1: none;
+    held: the partitions of the values of segment s.
+    """
+
+    functions: tuple[tuple[str, int], ...]
+    of_segment: NDArray[np.int64]
+    held: tuple[frozenset[int], ...]
+
+
+class SegmentSet(Sequence[Segment]):
+    """Segments in the order in which queries read them.
+
+    docs: int64[len(self)], docs of every segment; total_docs: their sum.
+    """
+
+    def __init__(self, segments: Sequence[Segment], previous: SegmentSet | None = None) -> None:
+        self.segments = tuple(segments)
+        self.docs: Words = np.array([segment.num_docs for segment in self.segments], np.int64)
+        self.total_docs = int(self.docs.sum())
+        self._whole: tuple[SegmentSet, Words] | None = None
+        self._columns: dict[str, ColumnRows] = {}
+        self._has: dict[str, bool] = {}
+        self._partitionings: dict[str, Partitionings | None] = {}
+        self._ranges: dict[str, ColumnRanges] = {}
+        self._occupied: SegmentSet | bool = False  # True: the set itself
+        self._parts: dict[bytes, SegmentSet] = {}
+        # Star-trees of the segments (star_tree/choose.py).
+        self.trees: tuple[TreeShape, ...] | None = None
+        # Shapes of queries over this set (prepared.py).
+        self.prepared: dict[Any, Any] = {}
+        self.asked: frozenset[int] = frozenset()
+        # What is known of the numbers of raw texts, by column (operators/kept_texts.py).
+        self.texts: dict[str, Any] = {}
+        # Numberings of the values of columns with small dictionaries (operators/few_groups.py).
+        self.numberings: dict[str, Any] = {} if previous is None else previous.numberings
+        if previous is not None:
+            self._take_over(previous)
+
+    @classmethod
+    def of(cls, segments: Sequence[Segment]) -> SegmentSet:
+        """The set itself, or a new one of these segments."""
+        return segments if isinstance(segments, SegmentSet) else cls(segments)
+
+    def __len__(self) -> int:
+        return len(self.segments)
+
+    @overload
+    def __getitem__(self, index: int) -> Segment: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Segment]: ...
+
+    def __getitem__(self, index: int | slice) -> Segment | Sequence[Segment]:
+        return self.segments[index]
+
+    def __iter__(self) -> Iterator[Segment]:
+        return iter(self.segments)
+
+    @property
+    def whole(self) -> SegmentSet:
+        """The set that this one is a part of, or itself."""
+        return self if self._whole is None else self._whole[0]
+
+    @property
+    def rows_of_whole(self) -> Words | None:
+        """Where the segments stand in `whole`; None: it is this set."""
+        return None if self._whole is None else self._whole[1]
+
+    @property
+    def occupied(self) -> SegmentSet:
+        """The segments that have docs."""
+        if self._occupied is False:
+            self._occupied = not len(self.docs) or int(self.docs.min()) > 0 or self.take(np.flatnonzero(self.docs > 0))
+        return self._occupied if isinstance(self._occupied, SegmentSet) else self
+
+    def has_column(self, name: str) -> bool:
+        """Every segment has the column."""
+        if name in self._columns:
+            return True
+        known = self._has.get(name)
+        if known is None:
+            in_all = self._whole is not None and self._whole[0].has_column(name)
+            known = in_all or all(segment.has_column(name) for segment in self.segments)
+            if len(self._has) >= NAMES_KEPT_MAX:
+                self._has = {}
+            self._has[name] = known
+        return known
+
+    def column(self, name: str) -> ColumnRows:
+        """What kernels know of a column in every segment; raises UnknownColumnError if one lacks it."""
+        found = self._columns.get(name)
+        if found is None:
+            if self._whole is not None and self._whole[0].has_column(name):
+                found = self._whole[0].column(name).take(self._whole[1])
+            else:
+                found = ColumnRows.of([segment.column(name) for segment in self.segments])
+            self._columns[name] = found
+            self._bound()
+        return found
+
+    def ranges(self, name: str) -> ColumnRanges:
+        """Smallest and largest value of a column in every segment; raises UnknownColumnError if one lacks it."""
+        found = self._ranges.get(name)
+        if found is None:
+            if self._whole is not None and self._whole[0].has_column(name):
+                found = self._whole[0].ranges(name).take(self._whole[1])
+            else:
+                found = _ranges([segment.column(name) for segment in self.segments])
+            self._ranges = {name: found} if len(self._ranges) >= NAMES_KEPT_MAX else {**self._ranges, name: found}
+        return found
+
+    def partitionings(self, name: str) -> Partitionings | None:
+        """Partitions of the column's values in every segment; None where no segment recorded any."""
+        if name not in self._partitionings:
+            self._partitionings[name] = _partitionings([segment.column(name).partitioning for segment in self.segments])
+        return self._partitionings[name]
+
+    def take(self, rows: NDArray[np.int64]) -> SegmentSet:
+        """The segments at `rows`; what is known of this set is known of them."""
+        if self._whole is not None:
+            return self._whole[0].take(self._whole[1][rows])
+        part = SegmentSet.__new__(SegmentSet)
+        part.segments = tuple([self.segments[row] for row in rows.tolist()])
+        part.docs = self.docs[rows]
+        part.total_docs = int(part.docs.sum())
+        part._whole, part._columns, part._has, part._partitionings, part._occupied = (self, rows), {}, {}, {}, False
+        part._ranges, part._parts, part.trees, part.prepared, part.asked, part.texts, part.numberings = {}, {}, None, {}, frozenset(), {}, {}
+        return part
+
+    def part(self, rows: NDArray[np.int64]) -> SegmentSet:
+        """`take`, of rows that are likely asked for again (an hour that a dashboard shows): the last few are kept."""
+        key = rows.tobytes()
+        found = self._parts.get(key)
+        if found is None:
+            found = self.take(rows)
+            if len(rows) <= PART_SEGMENTS_MAX:
+                # A new dict, so that threads that read the old one are not disturbed.
+                kept = list(self._parts.items())[-(PARTS_KEPT_MAX - 1) :]
+                self._parts = {**dict(kept), key: found}
+        return found
+
+    def let_go(self) -> None:
+        """Nobody reads the set any more: forget its parts, trees and prepared queries, which refer back to it. Files of segments that were
+        replaced would be held until all garbage is collected, which daemons seldom do. What the next set takes over stays."""
+        kept = [*self._parts.values(), *(shape.trees for shape in self.trees or ())]
+        if isinstance(self._occupied, SegmentSet):
+            kept.append(self._occupied)
+        self._parts, self._occupied, self.trees, self.prepared = {}, False, None, {}
+        for one in kept:
+            one.let_go()
+
+    def _bound(self) -> None:
+        kept = list(self._columns.items())
+        while len(kept) > 1 and sum(rows.metas.nbytes for _, rows in kept) > KEPT_BYTES_MAX:
+            self._columns.pop(kept.pop(0)[0], None)
+
+    def _take_over(self, previous: SegmentSet) -> None:
+        position = {id(segment): row for row, segment in enumerate(previous.segments)}
+        old = np.array([position.get(id(segment), -1) for segment in self.segments], np.int64)
+        added = np.flatnonzero(old < 0).tolist()
+        for name, known in list(previous._columns.items()):
+            if not all(self.segments[row].has_column(name) for row in added) or not len(previous):
+                continue
+            metas = known.metas[old]
+            for row in added:
+                metas[row] = self.segments[row].column(name).meta
+            self._columns[name] = known.decoded(metas)
+
+
+class ColumnRows:
+    """One column in every segment of a set. Hold it as long as its addresses are in use; never write to its arrays (they are
+    not marked read-only, for which kernels would be compiled once more).
+
+    metas: int64[n, META_WORDS]; addresses: int64[n], of the rows of `metas`, the first at `address`.
+    stored, single_value: of the column. has_raw: some segment has no dictionary.
+    in_place: kernels read the column of every segment where it lies (no packed ids, no compressed chunks).
+    has_index: some segment has an inverted or a range index; has_bloom: … a Bloom filter.
+    """
+
+    __slots__ = ("address", "addresses", "has_bloom", "has_index", "has_raw", "in_place", "metas", "single_value", "stored")
+
+    def __init__(self, metas: Words, *, stored: StoredType, single_value: bool) -> None:
+        self.metas = metas
+        self.address: int = metas.ctypes.data
+        self.addresses: Words = self.address + np.arange(len(metas), dtype=np.int64) * (abi.META_WORDS * 8)
+        self.stored, self.single_value = stored, single_value
+        self.in_place = bool(((metas[:, abi.M_ENCODING] != abi.ENC_PACKED) & (metas[:, abi.M_DATA] != 0)).all())
+        self.has_raw = bool((metas[:, abi.M_CARDINALITY] < 0).any())
+        self.has_index = bool(metas[:, [abi.M_INVERTED_OFFSETS, abi.M_RANGE_BOUNDS]].any())
+        self.has_bloom = bool(metas[:, abi.M_BLOOM].any())
+
+    @classmethod
+    def of(cls, columns: Sequence[Column]) -> ColumnRows:
+        """One column of every segment."""
+        metas = np.array([column.meta for column in columns], np.int64).reshape(len(columns), abi.META_WORDS)
+        if not columns:
+            return cls(metas, stored=StoredType.LONG, single_value=True)
+        return cls(metas, stored=columns[0].data_type.stored, single_value=columns[0].single_value)
+
+    def take(self, rows: Words) -> ColumnRows:
+        """The rows of some of the segments."""
+        return self.decoded(self.metas[rows])
+
+    def decoded(self, metas: Words) -> ColumnRows:
+        """The same column with other metas."""
+        return ColumnRows(metas, stored=self.stored, single_value=self.single_value)
+
+
+class ColumnRanges:
+    """Smallest and largest stored value of one column in every segment, where `known`: int64, float64, or bytes as objects.
+
+    addresses: of the three arrays; 0 where values are objects.
+    """
+
+    __slots__ = ("addresses", "known", "least", "most")
+
+    def __init__(self, known: NDArray[np.bool_], least: NDArray[Any], most: NDArray[Any]) -> None:
+        self.known, self.least, self.most = known, least, most
+        is_fixed = least.dtype != np.dtype(object)
+        self.addresses: tuple[int, int, int] = (known.ctypes.data, least.ctypes.data, most.ctypes.data) if is_fixed else (0, 0, 0)
+
+    def take(self, rows: Words) -> ColumnRanges:
+        """The ranges of some of the segments."""
+        return ColumnRanges(self.known[rows], self.least[rows], self.most[rows])
+
+
+def _ranges(columns: Sequence[Column]) -> ColumnRanges:
+    known = np.array([column.min_value is not None and column.max_value is not None for column in columns], np.bool_)
+    stored = columns[0].data_type.stored if columns else StoredType.LONG
+    dtype, nothing = (object, b"") if stored is StoredType.VAR else (np.int64 if stored.is_integer else np.float64, 0)
+    least, most = np.full(len(columns), nothing, dtype), np.full(len(columns), nothing, dtype)
+    for row in np.flatnonzero(known).tolist():
+        least[row], most[row] = columns[row].min_value, columns[row].max_value
+    return ColumnRanges(known, least, most)
+
+
+def _partitionings(recorded: Sequence[PartitionMetadata | None]) -> Partitionings | None:
+    if not any(recorded):
+        return None
+    numbers: dict[tuple[str, int], int] = {}
+    of_segment = [-1 if one is None else numbers.setdefault((one.function_name, one.num_partitions), len(numbers)) for one in recorded]
+    held = tuple(frozenset[int]() if one is None else frozenset(one.partitions) for one in recorded)
+    return Partitionings(tuple(numbers), np.array(of_segment, np.int64), held)

@@ -1,0 +1,231 @@
+"""A segment's files in a folder on disk."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import logging
+import mmap
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pinotpy.errors import AlreadyExistsError, NotFoundError, SegmentCorruptError, UserError
+from pinotpy.segment.directory.directory import READ_BYTES, Fingerprint, check_size, frozen
+from pinotpy.segment.layout import METADATA
+
+_log = logging.getLogger(__name__)
+_NAME_MAX_BYTES: Final = 255  # of one folder on every usual file system
+_AMENDING: Final = ".amending.tmp"
+
+
+class FileDirectory:
+    """A folder. Files are 0444 once committed and never edited in place."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = Path(path)
+        self.location = str(path)
+
+    def exists(self) -> bool:
+        return self.path.is_dir()
+
+    def create(self, *, is_durable: bool = True) -> _FileDraft:
+        """`is_durable`: what is committed survives a crash; false for what is looked at and thrown away."""
+        return _FileDraft(self.path, is_durable=is_durable)
+
+    def amend(self) -> _FileAmendment:
+        return _FileAmendment(self.path)
+
+    def fingerprint(self) -> Fingerprint:
+        try:
+            return {entry.name: (stat.st_size, stat.st_mtime_ns) for entry in os.scandir(self.path) if (stat := entry.stat(follow_symlinks=False))}
+        except (FileNotFoundError, NotADirectoryError):
+            raise NotFoundError(f"no segment at '{self.location}'", path=self.location) from None
+
+    def map(self, name: str) -> NDArray[np.uint8]:
+        with self._open(name) as descriptor:
+            size = os.fstat(descriptor).st_size
+            if size == 0:
+                return frozen(np.empty(0, np.uint8))
+            return np.frombuffer(mmap.mmap(descriptor, size, access=mmap.ACCESS_READ), np.uint8)
+
+    def release(self, data: NDArray[np.uint8], start: int, end: int) -> None:
+        # Only pages of a mapped file come again as they were; those of other maps come as zeros.
+        owner: Any = data
+        while isinstance(owner, np.ndarray | memoryview):
+            owner = owner.base if isinstance(owner, np.ndarray) else owner.obj
+        first, last = start & -mmap.PAGESIZE, end & -mmap.PAGESIZE
+        if isinstance(owner, mmap.mmap) and last > first:  # an empty file has no map
+            owner.madvise(mmap.MADV_DONTNEED, first, last - first)
+
+    def read(self, name: str, *, size_max: int) -> bytes:
+        with self._open(name) as descriptor:
+            check_size(size := os.fstat(descriptor).st_size, size_max, f"{self.location}/{name}")
+            with os.fdopen(os.dup(descriptor), "rb") as file:
+                return file.read(size)
+
+    def chunks(self, name: str) -> Iterator[bytes]:
+        with self._open(name) as descriptor:
+            while data := self._piece(descriptor, name):
+                yield data
+
+    def _piece(self, descriptor: int, name: str) -> bytes:
+        try:
+            return os.read(descriptor, READ_BYTES)
+        except OSError as error:  # a sector that the disk cannot read any more
+            raise SegmentCorruptError("file cannot be read", file=f"{self.location}/{name}", expected="its bytes", found=error.strerror) from None
+
+    def put_marker(self, name: str, data: bytes) -> None:
+        try:
+            descriptor, temporary = tempfile.mkstemp(prefix=f".{name}.", dir=self.path)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(data)
+            os.replace(temporary, self.path / name)
+        except OSError as error:
+            _log.debug("marker not written path=%s name=%s error=%s", self.location, name, error)
+
+    def delete(self) -> None:
+        if not self.path.is_dir():
+            return
+        # Moved away first, so that nobody opens half a segment.
+        doomed = Path(tempfile.mkdtemp(prefix=".deleted.", suffix=".tmp", dir=self.path.parent))
+        with contextlib.suppress(FileNotFoundError):
+            os.rename(self.path, doomed / "segment")
+        shutil.rmtree(doomed, ignore_errors=True)
+
+    @contextlib.contextmanager
+    def _open(self, name: str) -> Iterator[int]:
+        try:
+            descriptor = os.open(self.path / name, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except OSError as error:
+            raise SegmentCorruptError("file cannot be opened", file=f"{self.location}/{name}", expected="a readable file", found=error.strerror) from None
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+
+class _FileDraft:
+    def __init__(self, target: Path, *, is_durable: bool = True) -> None:
+        if len(os.fsencode(target.name)) > _NAME_MAX_BYTES:
+            raise UserError(f"segment name has {len(os.fsencode(target.name))} bytes, a folder's name has at most {_NAME_MAX_BYTES}", name=target.name)
+        if target.exists():
+            raise AlreadyExistsError(f"there is a segment at '{target}' already: delete it or choose another folder", path=str(target))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        self._target = target
+        self._is_durable = is_durable
+        self._folder: Path | None = Path(tempfile.mkdtemp(prefix=f".{target.name[:100]}.", suffix=".tmp", dir=target.parent))
+        self._descriptors: dict[str, int] = {}
+
+    def append(self, name: str, data: bytes | NDArray[Any]) -> None:
+        assert self._folder is not None
+        descriptor = self._descriptors.get(name)
+        if descriptor is None:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+            descriptor = self._descriptors[name] = os.open(self._folder / name, flags, 0o644)
+        _write(descriptor, data)
+
+    def written(self, name: str) -> NDArray[np.uint8]:
+        assert self._folder is not None
+        return FileDirectory(self._folder).map(name)
+
+    def commit(self) -> None:
+        assert self._folder is not None
+        try:
+            for descriptor in self._descriptors.values():
+                os.fchmod(descriptor, 0o444)
+                if self._is_durable:
+                    os.fsync(descriptor)
+            self._close()
+            os.chmod(self._folder, 0o755)
+            if self._is_durable:
+                _sync_folder(self._folder)
+            try:
+                os.rename(self._folder, self._target)
+            except OSError as error:
+                if error.errno not in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
+                    raise
+                raise AlreadyExistsError(
+                    f"there is a segment at '{self._target}' already: delete it or choose another folder", path=str(self._target)
+                ) from None
+            self._folder = None
+            if self._is_durable:
+                _sync_folder(self._target.parent)
+        finally:
+            self.abort()
+
+    def abort(self) -> None:
+        self._close()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+
+    def _close(self) -> None:
+        while self._descriptors:
+            os.close(self._descriptors.popitem()[1])
+
+
+class _FileAmendment:
+    """Files with temporary names in the segment's folder until `commit`."""
+
+    def __init__(self, folder: Path) -> None:
+        if not folder.is_dir():
+            raise NotFoundError(f"no segment at '{folder}'", path=str(folder))
+        self._folder = folder
+        self._descriptors: dict[str, int] = {}
+        for left in folder.glob(f".*{_AMENDING}"):
+            # Of an amendment that a crash ended.
+            left.unlink(missing_ok=True)
+
+    def append(self, name: str, data: bytes | NDArray[Any]) -> None:
+        descriptor = self._descriptors.get(name)
+        if descriptor is None:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+            descriptor = self._descriptors[name] = os.open(self._temporary(name), flags, 0o644)
+        _write(descriptor, data)
+
+    def written(self, name: str) -> NDArray[np.uint8]:
+        return FileDirectory(self._folder).map(self._temporary(name).name)
+
+    def commit(self) -> None:
+        try:
+            for descriptor in self._descriptors.values():
+                os.fchmod(descriptor, 0o444)
+                os.fsync(descriptor)
+            # The metadata names the other files: they have to be durable before it is.
+            for name in sorted(self._descriptors, key=lambda name: name == METADATA):
+                if name == METADATA:
+                    _sync_folder(self._folder)
+                os.replace(self._temporary(name), self._folder / name)
+            _sync_folder(self._folder)
+        finally:
+            self.abort()
+
+    def abort(self) -> None:
+        while self._descriptors:
+            name, descriptor = self._descriptors.popitem()
+            os.close(descriptor)
+            self._temporary(name).unlink(missing_ok=True)
+
+    def _temporary(self, name: str) -> Path:
+        return self._folder / f".{name}{_AMENDING}"
+
+
+def _write(descriptor: int, data: bytes | NDArray[Any]) -> None:
+    view = data.reshape(-1).view(np.uint8).data if isinstance(data, np.ndarray) else memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def _sync_folder(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
