@@ -199,7 +199,7 @@ class InProcess:
         self._executor = ThreadPoolExecutor(threads)
         self._threads = threads
         # Kernels load on the first query otherwise.
-        from pinotpy.query.execute import warm
+        from pinotpy.query.warm import warm
 
         warm()
 

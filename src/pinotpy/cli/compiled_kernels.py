@@ -28,7 +28,7 @@ def compile_all() -> Path:
     if not _marker(folder).exists():
         _import_all(len(os.sched_getaffinity(0)))
     from pinotpy.ingest.warm import warm_reader_kernels
-    from pinotpy.query.execute import warm
+    from pinotpy.query.warm import warm
     from pinotpy.segment.warm import warm_segment_kernels
 
     warm()

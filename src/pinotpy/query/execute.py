@@ -142,10 +142,3 @@ def _enough(segments: SegmentSet, num_docs: int) -> SegmentSet:
     """The first segments that hold `num_docs` docs together; at least one, for the types of its columns."""
     taken = int(np.searchsorted(np.cumsum(segments.docs), num_docs)) + 1
     return segments if taken >= len(segments) else segments.take(np.arange(taken))
-
-
-def warm() -> None:
-    """Compile, or load from the cache, everything that queries run; a daemon calls this before it reports ready."""
-    from pinotpy.query.warm import warm as warm_queries
-
-    warm_queries()

@@ -27,7 +27,6 @@ from pinotpy.fs.crypters import Crypters
 from pinotpy.fs.fetchers import SegmentFetchers
 from pinotpy.fs.fetchers import settings_of as fetcher_settings
 from pinotpy.names import instance_id
-from pinotpy.query import execute
 from pinotpy.query.runtime.kernel_threads import KernelThreads
 from pinotpy.rpc.frame_server import FrameServer
 from pinotpy.rpc.security import RpcSecurity
@@ -66,6 +65,12 @@ def run_server(settings: ServerSettings, ready_file: Path | None = None) -> NoRe
     run_assembled(settings, ServerParts, ready_file)
 
 
+def _compile_kernels() -> None:
+    from pinotpy.query.warm import warm  # imports what builds segments: not before the server says that it starts
+
+    warm()
+
+
 class ServerParts:
     """The parts of one server; `parts()` in the order of their start."""
 
@@ -76,7 +81,7 @@ class ServerParts:
         self.metrics = ServerMetrics(equipment.metrics)
         self.threads = settings.threads or os.cpu_count() or 1
         self._paths = ClusterPaths(settings.cluster_name)
-        self._warm = threading.Thread(target=execute.warm, name="warm", daemon=True)
+        self._warm = threading.Thread(target=_compile_kernels, name="warm", daemon=True)
         self._kernels = KernelThreads(self.threads)
         self._store: ZooKeeperStore | None = None
         self._fetcher: ArchiveFetcher | None = None

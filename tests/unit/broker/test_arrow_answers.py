@@ -24,8 +24,9 @@ from pinotpy.data_types import DataType
 from pinotpy.decimals import encode_decimal
 from pinotpy.errors import QueryTimeoutError, ServerUnreachableError
 from pinotpy.pql.ast import Dialect
+from pinotpy.query.model.result_type import ResultType
 from pinotpy.query.result.partial import PartialResult
-from pinotpy.query.result.reduced import ResultColumn, ResultType
+from pinotpy.query.result.reduced import ResultColumn
 from pinotpy.query.result.response import arrow
 from pinotpy.rpc.wire import ServerRequest
 

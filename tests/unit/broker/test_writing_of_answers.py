@@ -26,7 +26,8 @@ from pinotpy.data_types import DataType
 from pinotpy.errors import QueryTimeoutError
 from pinotpy.pql.ast import Dialect
 from pinotpy.query.model.context import QueryContext
-from pinotpy.query.result.reduced import ReducedResult, ResultColumn, ResultType
+from pinotpy.query.model.result_type import ResultType
+from pinotpy.query.result.reduced import ReducedResult, ResultColumn
 from pinotpy.query.result.response import rows, values
 
 NUM_ROWS = 20_000

@@ -47,7 +47,7 @@ def test_kernels_count_as_compiled_once_they_were(tmp_path: Path, monkeypatch: p
     for name in ("NUMBA_CACHE_DIR", "NUMBA_CACHE_LOCATOR_CLASSES"):
         monkeypatch.setenv(name, "")  # restored at the end: `prepare` sets it
     assert not compiled_kernels.are_compiled()
-    monkeypatch.setattr("pinotpy.query.execute.warm", lambda: None)
+    monkeypatch.setattr("pinotpy.query.warm.warm", lambda: None)
     monkeypatch.setattr(compiled_kernels, "_import_all", lambda processes: None)
     folder = compiled_kernels.compile_all()
     assert folder.parent == tmp_path and compiled_kernels.are_compiled()

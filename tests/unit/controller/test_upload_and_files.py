@@ -17,7 +17,7 @@ from pinotpy.controller import multipart
 from pinotpy.controller.deletion import delete_segments
 from pinotpy.controller.segment_files import SegmentFiles
 from pinotpy.controller.tables import delete_table
-from pinotpy.segment.directory.directory import file_directory
+from pinotpy.segment.directory import file_directory
 
 Builder = Callable[..., Path]
 

@@ -14,7 +14,7 @@ from built_segments import ask, config_of, opened, schema_of
 from pinotpy.query.filter.early_pruning import SEGMENTS_MIN, within_ranges
 from pinotpy.query.filter.normal_form import EVERYWHERE, AllOf, AnyOf
 from pinotpy.query.model.predicate import FixedRange, Leg
-from pinotpy.query.plan.plan import scan
+from pinotpy.query.plan import scan
 from pinotpy.query.segments.segment_set import PARTS_KEPT_MAX, SegmentSet
 
 NUM_SEGMENTS, DOCS = 80, 20

@@ -23,7 +23,7 @@ from pinotpy.query.compile.compile import compile_query
 from pinotpy.query.execute import execute
 from pinotpy.query.group import dealt_groups, lasting_groups
 from pinotpy.query.model.context import QueryOptions
-from pinotpy.query.plan.plan.star_tree import scan as star_tree_scan
+from pinotpy.query.plan.star_tree import scan as star_tree_scan
 from pinotpy.query.result.answer import explanation
 from pinotpy.query.result.combine import merge_partials
 from pinotpy.query.result.partial import Statistics

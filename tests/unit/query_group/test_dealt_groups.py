@@ -24,7 +24,7 @@ from pinotpy.kernels.runtime import abi
 from pinotpy.pql.ast import Identifier
 from pinotpy.query.group import dealt_groups, lasting_groups
 from pinotpy.query.model.context import AggregationRef, OrderBy
-from pinotpy.query.plan.plan import scan
+from pinotpy.query.plan import scan
 from pinotpy.query.runtime.control import QueryControl
 from pinotpy.query.runtime.kernel_threads import KernelThreads
 from pinotpy.segment.global_ids.cache import GlobalDictionaries

@@ -22,7 +22,7 @@ from pinotpy.kernels.group import merge
 from pinotpy.kernels.runtime import abi
 from pinotpy.kernels.runtime.memory import V_ADDRESS, V_USED
 from pinotpy.query.group import few_groups
-from pinotpy.query.plan.plan import scan
+from pinotpy.query.plan import scan
 from pinotpy.query.result.few_rows import FEW_ROWS_MAX
 from pinotpy.query.segments.segment_set import SegmentSet
 
@@ -130,12 +130,12 @@ def test_a_later_set_takes_numberings_over_until_they_are_worn(
     second = SegmentSet([segments[1], *segments[3:]], first)
     rows = _joined([parts[1], *parts[3:]])
     check(answer(context, [run(context, second)]), expected(COLUMNS, rows, CALLS, ["s"], null_handling=False), 1)
-    assert second.numberings["s"] is first.numberings["s"]
+    assert second.attached(few_groups.SmallDictionaries).columns["s"] is first.attached(few_groups.SmallDictionaries).columns["s"]
     monkeypatch.setattr(few_groups, "_WORN", 0)
     third = SegmentSet(segments[:1], second)
     monkeypatch.setattr(few_groups, "VALUES_MAX", len({*parts[0]["s"]}))
     check(answer(context, [run(context, third)]), expected(COLUMNS, parts[0], CALLS, ["s"], null_handling=False), 1)
-    assert third.numberings["s"] is not first.numberings["s"]
+    assert third.attached(few_groups.SmallDictionaries).columns["s"] is not first.attached(few_groups.SmallDictionaries).columns["s"]
 
 
 def test_the_kernel_does_what_numpy_does() -> None:

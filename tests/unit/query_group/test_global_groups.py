@@ -22,7 +22,7 @@ from pinotpy.kernels.runtime import abi
 from pinotpy.pql.ast import Call, Dialect, Identifier, Literal
 from pinotpy.query.group import global_groups, lasting_groups, top_groups
 from pinotpy.query.model.context import AggregationRef, Bound, Comparison, OrderBy, OutputColumn, Predicate, QueryContext, QueryOptions
-from pinotpy.query.plan.plan import scan
+from pinotpy.query.plan import scan
 from pinotpy.query.result.combine import merge_partials
 from pinotpy.query.result.reduce import reduce_partials
 from pinotpy.query.runtime.control import MEMORY_SETTING

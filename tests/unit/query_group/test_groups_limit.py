@@ -15,7 +15,7 @@ from pinotpy.data_types import DataType as D
 from pinotpy.errors import MemoryLimitError
 from pinotpy.query.group import lasting_groups
 from pinotpy.query.model.context import QueryOptions
-from pinotpy.query.plan.plan import scan
+from pinotpy.query.plan import scan
 from pinotpy.query.runtime.control import QueryControl
 from pinotpy.segment.global_ids.cache import GlobalDictionaries
 

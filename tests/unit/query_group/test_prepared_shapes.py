@@ -18,7 +18,7 @@ from pinotpy.pql.parser import parse_sql
 from pinotpy.query.compile.compile import compile_query
 from pinotpy.query.execute import execute
 from pinotpy.query.model.context import QueryContext, QueryOptions
-from pinotpy.query.plan.plan import prepared, scan
+from pinotpy.query.plan import prepared, scan
 from pinotpy.query.result.reduce import reduce_partials
 from pinotpy.query.runtime.control import QueryControl
 from pinotpy.query.segments.segment_set import SegmentSet
@@ -94,7 +94,7 @@ def answer(context: QueryContext, segments: Any, threads: int, num_keys: int) ->
 def test_queries_of_one_shape_answer_each_for_itself(segments: SegmentSet, keys: tuple[str, ...], threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scan, "DOCS_PER_THREAD_MIN", 700)
     rng = random.Random(f"{keys}{threads}")
-    before = len(segments.prepared)
+    before = len(segments.attached(prepared.PreparedShapes).prepared)
     for _ in range(12):
         low = rng.randint(-5, 60)
         high, h = low + rng.choice((0, 3, 30, 100)), rng.randint(0, 45)
@@ -107,7 +107,7 @@ def test_queries_of_one_shape_answer_each_for_itself(segments: SegmentSet, keys:
         part = [segments[row] for row in rng.sample(range(6), 3)]
         alone = answer(compiled(text), SegmentSet(part), threads, len(keys))
         assert answer(compiled(text), segments.take(np.array([list(segments).index(one) for one in part])), threads, len(keys)) == alone
-    assert len(segments.prepared) <= before + 1
+    assert len(segments.attached(prepared.PreparedShapes).prepared) <= before + 1
 
 
 def test_what_is_not_the_same_for_all_queries_of_a_shape_is_not_shared(segments: SegmentSet) -> None:
@@ -133,10 +133,10 @@ def test_expressions_that_the_scan_computes_are_shared_from_the_second_query_on(
         total, count = (column.values[0].as_py() for column in reduce_partials(context, partial).columns)
         kept = [(data["h"] * data["day"] + 2)[(data["day"] >= low) & (data["day"] <= high)] for data in ROWS]
         assert count == sum(map(len, kept)) and (total or 0) == sum(int(part.sum()) for part in kept)
-        assert sum(one is not None for one in segments.prepared.values()) == (query > 0)
+        assert sum(one is not None for one in segments.attached(prepared.PreparedShapes).prepared.values()) == (query > 0)
     other = compiled("SELECT SUM(h * day + 3) FROM t WHERE day < 5")
     execute(other, segments, QueryControl())
-    assert len(segments.prepared) == 1
+    assert len(segments.attached(prepared.PreparedShapes).prepared) == 1
 
 
 def test_a_set_keeps_no_more_shapes_than_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,10 +144,10 @@ def test_a_set_keeps_no_more_shapes_than_its_limit(monkeypatch: pytest.MonkeyPat
     segments = SegmentSet([segment(0)])
     for aggregation in ("SUM(v)", "MIN(v)", "MAX(v)", "AVG(v)", "COUNT(*)"):
         assert execute(compiled(f"SELECT {aggregation} FROM t WHERE h < 9"), segments, QueryControl()).rows is not None
-        assert 1 <= len(segments.prepared) <= 3
+        assert 1 <= len(segments.attached(prepared.PreparedShapes).prepared) <= 3
     monkeypatch.setattr(prepared, "PREPARED_BYTES_MAX", 1)
     assert execute(compiled("SELECT SUM(g) FROM t WHERE h < 9"), segments, QueryControl()).rows is not None
-    assert len(segments.prepared) == 1
+    assert len(segments.attached(prepared.PreparedShapes).prepared) == 1
 
 
 def test_an_expression_with_a_filter_of_its_own_is_asked_again_and_again(segments: SegmentSet) -> None:
@@ -163,7 +163,7 @@ def test_a_shape_that_was_asked_once_holds_no_literals() -> None:
     segments = SegmentSet([segment(0)])
     values = ", ".join(map(str, range(5_000)))
     execute(compiled(f"SELECT SUM(CASE WHEN g IN ({values}) THEN 1 ELSE 0 END) FROM t"), segments, QueryControl())
-    assert [type(one) for one in segments.asked] == [int]
+    assert [type(one) for one in segments.attached(prepared.PreparedShapes).asked] == [int]
 
 
 @pytest.mark.parametrize("keys", ["", "c35", "c1, c35"])

@@ -14,7 +14,7 @@ from pinotpy.data_types import DataType as D
 from pinotpy.kernels.aggregate import value_bits as kernels
 from pinotpy.query.aggregate import value_bits
 from pinotpy.query.group import aggregate
-from pinotpy.query.plan.plan import scan
+from pinotpy.query.plan import scan
 from pinotpy.query.runtime.kernel_threads import KernelThreads
 from pinotpy.segment.global_ids.cache import GlobalDictionaries
 

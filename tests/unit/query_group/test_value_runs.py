@@ -24,7 +24,7 @@ from pinotpy.kernels.aggregate import rank_search
 from pinotpy.pql.ast import Call, Identifier, Literal
 from pinotpy.query.aggregate import value_runs
 from pinotpy.query.model.context import Aggregation
-from pinotpy.query.plan.plan import scan
+from pinotpy.query.plan import scan
 from pinotpy.query.runtime.control import QueryControl
 from pinotpy.query.runtime.kernel_threads import KernelThreads
 

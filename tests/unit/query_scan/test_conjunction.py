@@ -22,7 +22,8 @@ from pinotpy.pql.parser import parse_sql
 from pinotpy.query.compile.compile import compile_query
 from pinotpy.query.filter import conjunction, index_access
 from pinotpy.query.model.context import QueryOptions
-from pinotpy.query.plan.plan import ScanPlan, scan
+from pinotpy.query.plan import scan
+from pinotpy.query.plan.plan import ScanPlan
 from pinotpy.query.result.partial import Statistics
 from pinotpy.query.runtime.control import QueryControl
 from pinotpy.query.segments.segment_set import SegmentSet

@@ -18,7 +18,7 @@ from pinotpy.pql.parser import parse_sql
 from pinotpy.query.compile.compile import compile_query
 from pinotpy.query.execute import execute
 from pinotpy.query.model.context import QueryOptions
-from pinotpy.query.plan.plan import scan
+from pinotpy.query.plan import scan
 from pinotpy.query.runtime import runner
 from pinotpy.query.runtime.control import QueryControl
 from pinotpy.query.runtime.kernel_threads import NICENESS, KernelThreads

@@ -17,7 +17,7 @@ from pinotpy.kernels.runtime import abi
 from pinotpy.pql.ast import Call, Dialect, Identifier, Literal
 from pinotpy.query.execute import execute
 from pinotpy.query.model.context import Bound, ColumnRef, Comparison, ExpressionPredicate, Or, OrderBy, OutputColumn, Predicate, QueryContext, QueryKind
-from pinotpy.query.plan.plan import scan
+from pinotpy.query.plan import scan
 from pinotpy.query.runtime import runner
 from pinotpy.query.runtime.control import MEMORY_SETTING, QueryControl
 

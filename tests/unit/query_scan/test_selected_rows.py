@@ -16,6 +16,7 @@ from pinotpy.pql.parser import parse_sql
 from pinotpy.query.compile.compile import compile_query
 from pinotpy.query.execute import execute
 from pinotpy.query.model.context import QueryOptions
+from pinotpy.query.plan.prepared import PreparedShapes
 from pinotpy.query.result.few_rows import FEW_ROWS_MAX
 from pinotpy.query.result.partial import PartialResult
 from pinotpy.query.runtime.control import QueryControl
@@ -168,13 +169,13 @@ def test_queries_of_one_filter_and_other_orders_sort_each_for_itself(segments: S
                 name, _, direction = part.partition(" ")
                 expected.sort(key=lambda row, at=names[name]: row[at].encode() if at == 3 else row[at], reverse=bool(direction))
             assert found == expected[:40], order
-    assert len(segments.prepared) >= 6
+    assert len(segments.attached(PreparedShapes).prepared) >= 6
 
 
 def test_orders_that_differ_share_nothing_and_equal_ones_do(segments: SegmentSet) -> None:
     asked("SELECT i FROM t WHERE day = 1 ORDER BY i, s LIMIT 4", segments)
-    before = len(segments.prepared)
+    before = len(segments.attached(PreparedShapes).prepared)
     asked("SELECT i FROM t WHERE day = 2 ORDER BY i, s LIMIT 40", segments)
-    assert len(segments.prepared) == before
+    assert len(segments.attached(PreparedShapes).prepared) == before
     asked("SELECT i FROM t WHERE day = 2 ORDER BY i, s DESC LIMIT 40", segments)
-    assert len(segments.prepared) == before + 1
+    assert len(segments.attached(PreparedShapes).prepared) == before + 1

@@ -24,7 +24,7 @@ from pinotpy.query.filter import conjunction, index_access
 from pinotpy.query.filter.notes import BY_LIST, ScanNotes
 from pinotpy.query.filter.tree import conjuncts
 from pinotpy.query.model.context import QueryContext, QueryOptions
-from pinotpy.query.plan.plan import scan
+from pinotpy.query.plan import scan
 from pinotpy.query.runtime.control import QueryControl
 from pinotpy.query.segments.segment_set import SegmentSet
 from pinotpy.segment.build.builder import build_segment_into

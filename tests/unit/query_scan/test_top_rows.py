@@ -19,7 +19,7 @@ from pinotpy.kernels.runtime import abi
 from pinotpy.pql.ast import Dialect, Identifier
 from pinotpy.query.model.context import Bound, ColumnRef, Comparison, OrderBy, OutputColumn, Predicate, QueryContext, QueryKind
 from pinotpy.query.order import top_rows as operator
-from pinotpy.query.plan.plan import scan
+from pinotpy.query.plan import scan
 from pinotpy.query.plan.scan import build_scan
 from pinotpy.query.runtime.control import QueryControl
 

@@ -10,12 +10,13 @@ SCRIPT = """
 import gc
 import numpy as np
 from numba.core.dispatcher import Dispatcher
-from pinotpy.query import execute
+from pinotpy.query.execute import execute
+from pinotpy.query.warm import warm
 
 def compiled():
     return {(d.py_func.__module__, d.py_func.__name__): len(d.signatures) for d in gc.get_objects() if isinstance(d, Dispatcher)}
 
-execute.warm()
+warm()
 before = compiled()
 from fake_segment import FakeSegment, fake_column
 from pinotpy.data_types import DataType
@@ -69,7 +70,7 @@ for text in texts:
     for null_handling in (False, True):
         context = compile_query(parse_sql(text), schema, QueryOptions(), null_handling=null_handling)
         for part in (whole, whole.take(np.array([3, 1]))):
-            assert execute.execute(context, part, QueryControl(), threads=2, executor=executor).rows is not None, text
+            assert execute(context, part, QueryControl(), threads=2, executor=executor).rows is not None, text
 print({name: count for name, count in compiled().items() if before.get(name) != count})
 """
 

@@ -17,7 +17,7 @@ from server_scene import SCHEMA, TABLE, Scene
 from pinotpy.clock import SystemClock
 from pinotpy.errors import AlreadyExistsError, DiskError, PinotError
 from pinotpy.segment.build.column_indexes import form_among
-from pinotpy.segment.directory.directory import file_directory as directory_room
+from pinotpy.segment.directory import file_directory as directory_room
 from pinotpy.server import disk
 from pinotpy.server.disk import FolderLock
 

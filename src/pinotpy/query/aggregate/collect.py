@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -11,8 +10,9 @@ from numpy.typing import NDArray
 
 from pinotpy.functions.state.plans import RegisterPlan, RowPlan, SlotPlan, Spilled
 from pinotpy.kernels.aggregate.exact_sums import UNIT_DOCS_MAX
-from pinotpy.kernels.aggregate.result_context import G_SPILL_ARENA, ResultContext
+from pinotpy.kernels.aggregate.result_context import G_SPILL_ARENA
 from pinotpy.kernels.group import merge
+from pinotpy.query.aggregate.arena_rows import ArenaRows
 from pinotpy.query.aggregate.distributions import collect_distribution
 from pinotpy.query.aggregate.grouped_rows import collect_rows
 from pinotpy.query.aggregate.layout import Layout, state_columns, word_kinds
@@ -24,27 +24,6 @@ from pinotpy.query.plan.plan import ScanPlan
 from pinotpy.query.project.sources import Sources
 
 Words = NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class ArenaRows:
-    """The rows of one thread: int64[n, key words + row words], the unit of each, and its number among all rows."""
-
-    context: ResultContext
-    rows: Words
-    units: Words
-    first: int
-
-
-def arena_rows(contexts: Sequence[ResultContext], numbers: Words | None = None) -> list[ArenaRows]:
-    """The rows that the threads left; `numbers`: of units, where they are not those of the plan (prepared.py)."""
-    out, first = [], 0
-    for context in contexts:
-        rows = context.arena()
-        units = merge.units_of_rows(context.units(), len(rows))
-        out.append(ArenaRows(context, rows, units if numbers is None else numbers[units], first))
-        first += len(rows)
-    return out
 
 
 def collect_states(

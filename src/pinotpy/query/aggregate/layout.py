@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -16,17 +17,21 @@ from numpy.typing import NDArray
 
 from pinotpy.errors import InvalidQueryError
 from pinotpy.functions.spec import AggregateFunction, Argument, aggregation_function
-from pinotpy.functions.state.plans import Plan, RowPlan, SlotPlan, Word
+from pinotpy.functions.state.plans import DistributionPlan, Plan, RowPlan, SlotPlan, Word
 from pinotpy.kernels.aggregate import result_context
 from pinotpy.kernels.runtime import abi
 from pinotpy.pql.ast import Expression, Identifier, Literal, Star
-from pinotpy.query.aggregate.sketches import num_rows, sketch_plan
 from pinotpy.query.model.context import Aggregation, Filter, QueryContext
 from pinotpy.query.model.result_types import argument_of, columns_in, expressions_of, is_strict, types_of
 from pinotpy.query.plan.plan import ScanPlan
+from pinotpy.query.plan.star_tree.choose import num_rows
 from pinotpy.query.segments.global_ids import ColumnIds
+from pinotpy.segment.star_tree import metadata as tree_names
+from pinotpy.segment.star_tree.spec import STATES_OF
 
 ROW_WORDS_MAX = 65_535  # spill keys have 16 bits for the word
+
+_SKETCHES: Final = (tree_names.HYPERLOGLOG, tree_names.LONG_QUANTILES, tree_names.QUANTILES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +88,7 @@ def make_layout(plan: ScanPlan) -> Layout:
             function.check([argument], context.dialect)
         if source not in fits:
             fits[source] = _sum_fits_long(source, plan)
-        kept = (sketch_plan(function) if plan.pre_aggregated else None) or function.plan(argument, sum_fits_long=fits[source])
+        kept = (_sketch_plan(function) if plan.pre_aggregated else None) or function.plan(argument, sum_fits_long=fits[source])
         skips_nulls = context.null_handling and function.null_aware and not function.reads_rows
         flagged = aggregation.filter is not None or (skips_nulls and _may_be_null(source, plan))
         walks = not argument.single_value and function.name != "count"
@@ -167,3 +172,14 @@ def values_bound(plan: ScanPlan, layout: Layout, expanded: tuple[str, ...]) -> i
         widest = [max((segment.column(name).max_values_per_doc for segment in plan.segments), default=1) for name in names]
         docs *= math.prod(widest) if names is expanded else max(widest, default=1)
     return docs
+
+
+def _sketch_plan(function: AggregateFunction) -> DistributionPlan | None:
+    """The plan of an aggregation whose records keep sketches, None for others: the scan notes which records each group saw."""
+    if not set(STATES_OF.get(function.name, ())) & set(_SKETCHES):
+        return None
+
+    def collect(rows: NDArray[np.int64], values: pa.Array, counts: NDArray[np.int64], num_rows: int) -> list[pa.Array]:
+        raise AssertionError("collect_sketches makes the states")
+
+    return DistributionPlan(collect)

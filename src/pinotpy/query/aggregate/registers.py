@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from pinotpy.data_types import StoredType
 from pinotpy.functions.sketches.bits import sorted_set
-from pinotpy.functions.spec import aggregation_function
 from pinotpy.functions.state.plans import Hashing, RegisterPlan
 from pinotpy.kernels.aggregate import pairs
 from pinotpy.kernels.aggregate.result_context import D_ARENA, D_LOG2M, D_REGISTERS, D_TABLE
@@ -25,8 +24,6 @@ from pinotpy.kernels.sketch import murmur, registers, wide_registers
 from pinotpy.pql.ast import Identifier
 from pinotpy.query.aggregate.distributions import dictionary_at
 from pinotpy.query.aggregate.layout import AggregationLayout
-from pinotpy.query.model.context import Aggregation, QueryContext
-from pinotpy.query.model.result_types import argument_of, types_of
 from pinotpy.query.plan.plan import ScanPlan, Shape
 from pinotpy.query.project.sources import Source
 from pinotpy.query.runtime.program import Word
@@ -64,17 +61,6 @@ def addition(shape: Shape, entry: AggregationLayout, source: Source | None) -> t
     if stored.is_floating:
         return registers.add_hashed_doubles.address, (int(stored is StoredType.FLOAT),)
     return registers.add_hashed_longs.address, ()
-
-
-def hashes_in_place(aggregation: Aggregation, context: QueryContext) -> bool:
-    """Whether the scan hashes the texts of a raw column for this aggregation: it needs no dict ids of them."""
-    source = aggregation.args[0] if aggregation.args else None
-    if not isinstance(source, Identifier):
-        return False
-    argument = argument_of(aggregation.args, types_of(context))
-    if argument.data_type is None or argument.data_type.stored is not StoredType.VAR or not argument.single_value:
-        return False
-    return isinstance(aggregation_function(aggregation.function, aggregation.args).plan(argument, sum_fits_long=False), RegisterPlan)
 
 
 def _text_hashes(shape: Shape, entry: AggregationLayout, source: Source | None) -> tuple[Word, ...]:

@@ -4,30 +4,22 @@ doc ids, and their states are merged when it is over."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pinotpy.functions.spec import AggregateFunction
-from pinotpy.functions.state.plans import DistributionPlan
 from pinotpy.kernels.aggregate.pairs import ENTRY_WORDS, ROW_SHIFT
 from pinotpy.kernels.aggregate.result_context import D_ARENA
 from pinotpy.kernels.runtime import abi
 from pinotpy.pql.ast import Identifier
-from pinotpy.segment.data_source import Segment
-from pinotpy.segment.star_tree import metadata as names
+from pinotpy.query.aggregate.arena_rows import ArenaRows
+from pinotpy.query.aggregate.layout import AggregationLayout
+from pinotpy.query.plan.plan import ScanPlan
 from pinotpy.segment.star_tree.reader import StarTree
 from pinotpy.segment.star_tree.spec import STATES_OF
 
-if TYPE_CHECKING:
-    from pinotpy.query.aggregate.collect import ArenaRows
-    from pinotpy.query.aggregate.layout import AggregationLayout
-    from pinotpy.query.plan.plan import ScanPlan
-
 Longs = NDArray[np.int64]
-_SKETCHES: Final = (names.HYPERLOGLOG, names.LONG_QUANTILES, names.QUANTILES)
 
 
 def collect_sketches(plan: ScanPlan, entry: AggregationLayout, threads: Sequence[ArenaRows], groups: Longs, num_groups: int) -> list[pa.Array]:
@@ -59,19 +51,3 @@ def collect_sketches(plan: ScanPlan, entry: AggregationLayout, threads: Sequence
 
 def _nothing(entry: AggregationLayout) -> list[pa.Array]:
     return [pa.array([], field.type) for field in entry.function.state_fields(entry.argument)]
-
-
-def num_rows(trees: Sequence[Segment]) -> int:
-    """Rows that the records of trees stand for."""
-    return sum(tree.num_rows for tree in trees if isinstance(tree, StarTree))
-
-
-def sketch_plan(function: AggregateFunction) -> DistributionPlan | None:
-    """The plan of an aggregation whose records keep sketches, None for others: the scan notes which records each group saw."""
-    if not set(STATES_OF.get(function.name, ())) & set(_SKETCHES):
-        return None
-
-    def collect(rows: Longs, values: pa.Array, counts: Longs, num_rows: int) -> list[pa.Array]:
-        raise AssertionError("collect_sketches makes the states")
-
-    return DistributionPlan(collect)

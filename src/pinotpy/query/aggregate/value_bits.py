@@ -22,9 +22,9 @@ from pinotpy.pql.ast import Identifier
 from pinotpy.query.aggregate.keys import Key
 from pinotpy.query.aggregate.layout import AggregationLayout, Layout
 from pinotpy.query.aggregate.value_runs import groups_of_unit
+from pinotpy.query.plan.global_ids import global_ids
 from pinotpy.query.plan.plan import ScanPlan, Shape
 from pinotpy.query.runtime.steps import in_shares, run_steps
-from pinotpy.query.segments.global_ids import global_ids
 
 Words = NDArray[np.int64]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 
@@ -12,12 +12,12 @@ from pinotpy.data_types import DataType
 from pinotpy.functions.scalar.number_order import FLIPPED, beside, literal_beside
 from pinotpy.kernels.vector import choice, conditions
 from pinotpy.pql.ast import Call, Dialect, Expression, Identifier, Literal
-from pinotpy.query.expression.block_expression import BlockCompiler
-from pinotpy.query.expression.lane import ALWAYS, NEVER, Kind, Lane, Unsupported
+from pinotpy.query.expression.lane import ALWAYS, NEVER, Kind, Lane, Target, Unsupported
+from pinotpy.query.expression.lanes import Lanes
 from pinotpy.query.model.compile_filter import FilterCompiler
-from pinotpy.query.model.context import And, ColumnRef, Constant, ExpressionPredicate, Filter, Not, Or, Predicate
+from pinotpy.query.model.context import And, ColumnRef, Constant, ExpressionPredicate, Filter, Not, Or, Predicate, QueryContext
 from pinotpy.query.model.predicate import FixedMembers, FixedRange, Nothing, NullTest, typed_leg, with_truths
-from pinotpy.query.model.result_types import PREDICATES
+from pinotpy.query.model.result_types import PREDICATES, ExpressionTypes
 
 _COMPARISONS: Final = {
     "equals": conditions.EQUAL,
@@ -30,7 +30,22 @@ _COMPARISONS: Final = {
 _TRUTH_TESTS: Final = ("is_true", "is_not_true", "is_false", "is_not_false")
 
 
-def condition(compiler: BlockCompiler, call: Call) -> Lane:
+class Compiler(Protocol):
+    """What conditions need of the compiler of the expressions in them (`block_expression.BlockCompiler`)."""
+
+    context: QueryContext
+    types: ExpressionTypes
+    target: Target
+    lanes: Lanes
+
+    def value(self, expression: Expression) -> Lane: ...
+
+    def operand(self, expression: Expression) -> Lane: ...
+
+    def result(self, expression: Expression) -> Lane: ...
+
+
+def condition(compiler: Compiler, call: Call) -> Lane:
     """The condition as FLAGS, null where it is unknown; raises Unsupported."""
     name, args = call.name, call.args
     if name in _COMPARISONS:
@@ -52,7 +67,7 @@ def condition(compiler: BlockCompiler, call: Call) -> Lane:
     raise Unsupported
 
 
-def filter_lane(compiler: BlockCompiler, condition: Filter) -> Lane:
+def filter_lane(compiler: Compiler, condition: Filter) -> Lane:
     """A compiled filter as FLAGS; raises Unsupported."""
     match condition:
         case And(children=children) | Or(children=children) if children:
@@ -69,14 +84,14 @@ def filter_lane(compiler: BlockCompiler, condition: Filter) -> Lane:
     raise Unsupported
 
 
-def _truth(compiler: BlockCompiler, expression: Expression) -> Lane:
+def _truth(compiler: Compiler, expression: Expression) -> Lane:
     lane = compiler.value(expression)
     if lane.data_type is None or isinstance(lane.constant, str):
         raise Unsupported
     return compiler.lanes.truth(lane)
 
 
-def _is_null(compiler: BlockCompiler, expression: Expression) -> Lane:
+def _is_null(compiler: Compiler, expression: Expression) -> Lane:
     """By the null vectors of columns, in both null modes."""
     if isinstance(expression, Identifier):
         found = compiler.target.fetch_nulls(expression.name)
@@ -94,7 +109,7 @@ def _is_null(compiler: BlockCompiler, expression: Expression) -> Lane:
     return Lane(Kind.FLAGS, DataType.BOOLEAN, nulls, owned=owned)
 
 
-def _everywhere(compiler: BlockCompiler, value: bool) -> Lane:
+def _everywhere(compiler: Compiler, value: bool) -> Lane:
     """Flags of their own, no constant: whether blocks compute an expression must not depend on which segments have nulls."""
     return Lane(Kind.FLAGS, DataType.BOOLEAN, compiler.lanes.constant_flags(value), owned=True)
 
@@ -102,7 +117,7 @@ def _everywhere(compiler: BlockCompiler, value: bool) -> Lane:
 # --- comparisons -----------------------------------------------------------------------------------------------------
 
 
-def _comparison(compiler: BlockCompiler, call: Call) -> Lane:
+def _comparison(compiler: Compiler, call: Call) -> Lane:
     if len(call.args) != 2:
         raise Unsupported
     types = [_type_of(compiler, arg) for arg in call.args]
@@ -131,7 +146,7 @@ def _comparison(compiler: BlockCompiler, call: Call) -> Lane:
     return lanes.compare(comparison, lanes.as_double(left), lanes.as_double(right))
 
 
-def _beside_number(compiler: BlockCompiler, call: Call, types: Sequence[DataType | None]) -> Lane | None:
+def _beside_number(compiler: Compiler, call: Call, types: Sequence[DataType | None]) -> Lane | None:
     """Numbers beside a constant, by value (functions/scalar/number_order.py); None if it is no such comparison."""
     for name, this, other in ((call.name, 0, 1), (FLIPPED[call.name], 1, 0)):
         found_number = literal_beside(call.args[other], types[this], compiler.context.dialect)
@@ -150,14 +165,14 @@ def _beside_number(compiler: BlockCompiler, call: Call, types: Sequence[DataType
     return None
 
 
-def _type_of(compiler: BlockCompiler, expression: Expression) -> DataType | None:
+def _type_of(compiler: Compiler, expression: Expression) -> DataType | None:
     found = compiler.types.of(expression)
     if not found.single_value:
         raise Unsupported
     return found.data_type
 
 
-def _text_comparison(compiler: BlockCompiler, call: Call, literals: list[Literal]) -> Lane:
+def _text_comparison(compiler: Compiler, call: Call, literals: list[Literal]) -> Lane:
     """A column of text beside a constant text is what WHERE compares; a number beside one, in PQL, is compared as numbers."""
     texts = [arg for arg in call.args if isinstance(arg, Identifier)]
     if len(literals) == 1 and literals[0].is_string and len(texts) == 1:
@@ -174,7 +189,7 @@ def _text_comparison(compiler: BlockCompiler, call: Call, literals: list[Literal
 # --- predicates with literals ----------------------------------------------------------------------------------------
 
 
-def _written(compiler: BlockCompiler, call: Call) -> Lane:
+def _written(compiler: Compiler, call: Call) -> Lane:
     def type_of(name: str) -> DataType | None:
         column = compiler.types.columns.get(name)
         return None if column is None else column.data_type
@@ -184,7 +199,7 @@ def _written(compiler: BlockCompiler, call: Call) -> Lane:
     return Lane(Kind.FLAGS, DataType.BOOLEAN, constant=True) if compiled is None else filter_lane(compiler, compiled)
 
 
-def _predicate(compiler: BlockCompiler, predicate: Predicate) -> Lane:
+def _predicate(compiler: Compiler, predicate: Predicate) -> Lane:
     found = compiler.types.of(predicate.lhs)
     if not found.single_value or found.data_type is None:
         raise Unsupported
@@ -203,7 +218,7 @@ def _predicate(compiler: BlockCompiler, predicate: Predicate) -> Lane:
     return compiler.lanes.invert(passed) if leg.negated else passed
 
 
-def _passed(compiler: BlockCompiler, lane: Lane, test: object) -> Lane:
+def _passed(compiler: Compiler, lane: Lane, test: object) -> Lane:
     if isinstance(test, FixedRange):
         if (lane.kind is Kind.LONG) is not isinstance(test.low, int):
             raise Unsupported
@@ -221,7 +236,7 @@ def _passed(compiler: BlockCompiler, lane: Lane, test: object) -> Lane:
     raise Unsupported
 
 
-def _column_leg(compiler: BlockCompiler, predicate: Predicate, name: str) -> Lane:
+def _column_leg(compiler: Compiler, predicate: Predicate, name: str) -> Lane:
     """A predicate on a column of text: the legs of filters answer it, from the dictionary where there is one."""
     register, owned = compiler.target.fetch_filter(predicate)
     lane = Lane(Kind.FLAGS, DataType.BOOLEAN, register, owned=owned)

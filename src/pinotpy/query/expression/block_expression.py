@@ -23,6 +23,8 @@ from pinotpy.functions.time.civil_time import FIXED_MS
 from pinotpy.functions.time.time_zones import UTC, time_zone
 from pinotpy.kernels.vector import arithmetic, choice, conversions
 from pinotpy.pql.ast import Call, Dialect, Expression, Identifier, Literal
+from pinotpy.query.expression.block_conditions import condition
+from pinotpy.query.expression.expression import Rows
 from pinotpy.query.expression.lane import ALWAYS, NEVER, Kind, Lane, Probe, Target, Unsupported
 from pinotpy.query.expression.lanes import Lanes
 from pinotpy.query.model.context import QueryContext
@@ -72,8 +74,6 @@ class BlockCompiler:
         if not columns_in(expression):
             return self._folded(expression)
         if expression.name in CONDITIONS:
-            from pinotpy.query.expression.block_conditions import condition
-
             return condition(self, expression)
         bound = self.types.bound(expression)
         function = find_scalar_function(expression.name)
@@ -132,7 +132,6 @@ class BlockCompiler:
 
     def _folded(self, call: Call) -> Lane:
         """A call without columns, computed once."""
-        from pinotpy.query.expression.expression import Rows
 
         def nothing(name: str) -> pa.Array:
             raise AssertionError(f"no column is read here, found '{name}'")

@@ -15,7 +15,8 @@ from pinotpy.kernels.group import groups
 from pinotpy.kernels.runtime import abi
 from pinotpy.pql.ast import Identifier
 from pinotpy.query.aggregate import value_bits, value_runs
-from pinotpy.query.aggregate.collect import arena_rows, collect_states
+from pinotpy.query.aggregate.arena_rows import arena_rows
+from pinotpy.query.aggregate.collect import collect_states
 from pinotpy.query.aggregate.distributions import united_dictionaries
 from pinotpy.query.aggregate.emit import NO_REGISTER, emit_distribution_frame, emit_updates
 from pinotpy.query.aggregate.layout import AggregationLayout, Layout, make_layout, projected_columns, state_columns, values_bound

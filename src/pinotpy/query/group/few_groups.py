@@ -27,7 +27,7 @@ from pinotpy.query.aggregate.keys import Key
 from pinotpy.query.aggregate.layout import AggregationLayout, Layout, state_columns, values_bound, word_kinds
 from pinotpy.query.plan.plan import ScanPlan
 from pinotpy.query.result.few_rows import FEW_ROWS_MAX, FewColumn, FewRows, Kind, kind_of
-from pinotpy.query.segments.segment_set import SegmentSet
+from pinotpy.query.segments.segment_set import Attachment, SegmentSet
 from pinotpy.segment.column import ImmutableColumn
 from pinotpy.segment.global_ids.dictionary import GlobalDictionary
 from pinotpy.segment.global_ids.values import Bytes, Words
@@ -198,6 +198,15 @@ def _side_by_side(columns: list[Integers], num_rows: int) -> Integers:
     return out
 
 
+class SmallDictionaries(Attachment):
+    """By column, the shared dictionary of the values of all segments; the next set adds its own to it."""
+
+    outlives_set = True
+
+    def __init__(self) -> None:
+        self.columns: dict[str, GlobalDictionary] = {}
+
+
 def _numbered(whole: SegmentSet, plan: ScanPlan, key: Key) -> tuple[_KeyValues, Integers, object] | None:
     """The values of a key, the addresses of its remaps, and what holds them."""
     if not isinstance(key.expression, Identifier) or key.expanded or key.has_flag or key.data_type.stored.is_floating:
@@ -212,10 +221,11 @@ def _numbered(whole: SegmentSet, plan: ScanPlan, key: Key) -> tuple[_KeyValues, 
     dictionaries = [column.dictionary for column in columns if isinstance(column, ImmutableColumn | RecordColumn) and column.dictionary is not None]
     if len(dictionaries) < len(columns) or any(column.data_type is not key.data_type for column in columns):
         return None
-    numbering: GlobalDictionary | None = whole.numberings.get(name)
+    kept = whole.attached(SmallDictionaries)
+    numbering = kept.columns.get(name)
     if numbering is None or numbering.stored is not key.data_type.stored or numbering.num_ids > max(_WORN * num_values, VALUES_MAX):
         numbering = GlobalDictionary(key.data_type.stored)
-        whole.numberings = {**whole.numberings, name: numbering}
+        kept.columns = {**kept.columns, name: numbering}
     numbering.add(dictionaries)
     found = numbering.find(dictionaries)
     kind = kind_of(key.data_type.arrow)

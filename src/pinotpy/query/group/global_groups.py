@@ -24,10 +24,11 @@ from pinotpy.pql.ast import Identifier
 from pinotpy.query.aggregate.keys import DENSE_FREE, DENSE_GROUPS_MAX, DENSE_GROUPS_PER_DOC, Key
 from pinotpy.query.aggregate.layout import Layout, values_bound, word_kinds
 from pinotpy.query.group.merged_groups import MergedGroups
+from pinotpy.query.plan.global_ids import global_ids
 from pinotpy.query.plan.plan import ScanPlan, Shape
 from pinotpy.query.project.decode import key_array
 from pinotpy.query.project.sources import Source, fetch_nulls
-from pinotpy.query.segments.global_ids import ColumnIds, global_ids
+from pinotpy.query.segments.global_ids import ColumnIds
 
 # Where units leave fewer rows than this, merging them by value costs less than instructions of the query's own (prepared.py).
 MERGED_ROWS_MIN: Final = 16_384

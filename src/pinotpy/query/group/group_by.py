@@ -18,11 +18,11 @@ from pinotpy.kernels.group import groups, hashing, merge
 from pinotpy.kernels.runtime import abi
 from pinotpy.pql.ast import Identifier
 from pinotpy.query.aggregate import value_bits, value_runs
-from pinotpy.query.aggregate.collect import ArenaRows, arena_rows, collect_states
+from pinotpy.query.aggregate.arena_rows import ArenaRows, arena_rows
+from pinotpy.query.aggregate.collect import collect_states
 from pinotpy.query.aggregate.emit import NO_REGISTER, emit_distribution_frame, emit_updates
 from pinotpy.query.aggregate.keys import DENSE_FREE, DENSE_GROUPS_MAX, DENSE_GROUPS_PER_DOC, Key, make_keys
 from pinotpy.query.aggregate.layout import Layout, make_layout, projected_columns, values_bound
-from pinotpy.query.aggregate.sketches import num_rows as num_rows_of
 from pinotpy.query.group.dealt_groups import DealtTable, dealt_table
 from pinotpy.query.group.few_groups import FewGroups, few_groups_of
 from pinotpy.query.group.global_groups import GlobalTable, global_table, leaves_few_rows, null_fetch, rows_left
@@ -31,13 +31,14 @@ from pinotpy.query.group.numbered_groups import NumberedTable, numbered_table
 from pinotpy.query.group.top_groups import needed_groups, rankings
 from pinotpy.query.plan.plan import ScanPlan, Shape
 from pinotpy.query.plan.prepared import prepare
+from pinotpy.query.plan.star_tree.choose import num_rows as rows_of_records
 from pinotpy.query.project.computed_columns import calls_of, with_computed_columns
 from pinotpy.query.project.decode import decode, key_array
 from pinotpy.query.project.sources import Source, Sources, fetch_ids, fetch_values
-from pinotpy.query.project.text_numbers import TextNumbers
 from pinotpy.query.result.combine import limit_groups
 from pinotpy.query.result.few_rows import FewRows
 from pinotpy.query.result.partial import PartialResult
+from pinotpy.query.segments.global_ids import TextIds
 
 _Together = NumberedTable | GlobalTable | LastingTable | DealtTable
 
@@ -106,7 +107,7 @@ def run_group_by(plan: ScanPlan) -> PartialResult:
         num_rows = merged.num_rows() if plan.context.options.num_groups_limit is not None else None
     cut_rows = sum(int(context.words[G_CUT_ROWS]) for context in contexts)
     if cut_rows and plan.pre_aggregated:
-        cut_rows = num_rows_of(plan.segments)  # these were records, of many rows each
+        cut_rows = rows_of_records(plan.segments)  # these were records, of many rows each
     for context in contexts:
         context.close()
     plan.statistics.num_groups_limit_reached |= cut_rows > 0
@@ -311,5 +312,5 @@ def _texts(plan: ScanPlan, key: Key, column: pa.Array) -> pa.Array:
     return key_array(numbers.values(ids), column.is_null().to_numpy(zero_copy_only=False), key.data_type)
 
 
-def _numbers(plan: ScanPlan, key: Key) -> TextNumbers | None:
+def _numbers(plan: ScanPlan, key: Key) -> TextIds | None:
     return plan.numbered.get(key.expression.name) if isinstance(key.expression, Identifier) else None

@@ -22,7 +22,7 @@ from pinotpy.query.group.merged_groups import MergedGroups
 from pinotpy.query.plan.plan import ScanPlan, Shape
 from pinotpy.query.project.decode import key_array
 from pinotpy.query.project.sources import Source, fetch_ids
-from pinotpy.query.project.text_numbers import TextNumbers
+from pinotpy.query.segments.global_ids import TextIds
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class NumberedTable:
 
     plan: ScanPlan
     key: Key
-    numbers: TextNumbers
+    numbers: TextIds
     num_rows: int
 
     def emit(self, shape: Shape, found: Sequence[Source]) -> int:

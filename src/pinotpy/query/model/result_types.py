@@ -16,8 +16,8 @@ from pinotpy.functions.spec import Argument, aggregation_function, function_name
 from pinotpy.pql.ast import Call, Dialect, Expression, Identifier, Literal, Star
 from pinotpy.query.model.context import Aggregation, AggregationRef, ColumnRef, QueryContext
 from pinotpy.query.model.positions import at_position
+from pinotpy.query.model.result_type import ResultType
 from pinotpy.query.model.unknown_function import unknown_function
-from pinotpy.query.result.reduced import ResultType
 
 ARITHMETIC = frozenset({"plus", "minus", "times", "divide", "mod"})
 COMPARISONS = frozenset({"equals", "not_equals", "greater_than", "greater_than_or_equal", "less_than", "less_than_or_equal"})

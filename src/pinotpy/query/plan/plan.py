@@ -41,11 +41,11 @@ the register that still holds it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,13 +62,11 @@ from pinotpy.query.runtime.control import QueryControl
 from pinotpy.query.runtime.program import Instructions, Word
 from pinotpy.query.runtime.runner import run_threads
 from pinotpy.query.segments.columns import ColumnMetas
+from pinotpy.query.segments.global_ids import TextIds
 from pinotpy.query.segments.segment_set import SegmentSet
 from pinotpy.segment.data_source import Segment
 from pinotpy.segment.global_ids.cache import GlobalDictionaries
 from pinotpy.segment.star_tree.reader import StarTree
-
-if TYPE_CHECKING:
-    from pinotpy.query.project.text_numbers import TextNumbers
 
 _LENGTHS: Final = (abi.U_NUM_BEGIN, abi.U_NUM_FILTER, abi.U_NUM_SELECT, abi.U_NUM_END)
 # Values are skewed and conditions go together: more docs may pass than an estimate says.
@@ -131,7 +129,7 @@ class ScanPlan:
     dictionaries: GlobalDictionaries | None = None
     is_whole: bool = False
     share: float = 1.0
-    numbered: dict[str, TextNumbers] = field(default_factory=dict)
+    numbered: Mapping[str, TextIds] = field(default_factory=dict)
     _sections: list[tuple[NDArray[np.int64], Sections]] = field(default_factory=list)
     _programs: list[NDArray[np.int64]] = field(default_factory=list)
 
@@ -239,7 +237,10 @@ class ScanPlan:
             self.add_program(units, sections)
         self.units[:, abi.U_GATHER] = gathers
         contexts = [make_context(thread) for thread in range(self.num_threads)]
-        run_threads(self, [address for address, _ in contexts], [value for _, value in contexts], on_flush, on_error)
+        counts = run_threads(self, [address for address, _ in contexts], [value for _, value in contexts], on_flush, on_error)
+        self.statistics.num_docs_scanned += counts.docs_scanned
+        self.statistics.num_entries_scanned_in_filter += counts.entries_in_filter
+        self.statistics.num_segments_matched += counts.segments_matched
         return [value for _, value in contexts]
 
 

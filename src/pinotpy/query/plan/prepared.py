@@ -25,14 +25,14 @@ from numpy.typing import NDArray
 from pinotpy.data_types import StoredType
 from pinotpy.kernels.runtime import abi
 from pinotpy.pql.ast import Call, Expression, Identifier
-from pinotpy.query.aggregate.registers import hashes_in_place
 from pinotpy.query.model.context import ColumnRef, OrderBy, QueryContext
 from pinotpy.query.model.result_types import columns_in, reads_rows
+from pinotpy.query.plan.hashed_in_place import hashes_in_place
 from pinotpy.query.plan.plan import ScanPlan, Sections
 from pinotpy.query.result.partial import Statistics
 from pinotpy.query.runtime.control import QueryControl
 from pinotpy.query.segments.columns import ColumnMetas
-from pinotpy.query.segments.segment_set import SegmentSet
+from pinotpy.query.segments.segment_set import Attachment, SegmentSet
 
 PREPARED_MAX: Final = 64
 PREPARED_BYTES_MAX: Final = 32 << 20
@@ -72,6 +72,18 @@ class Prepared(Generic[T]):
         return numbers
 
 
+class PreparedShapes(Attachment):
+    """prepared: by shape of a query over the set, None for those that cannot share instructions. asked: hashes of the shapes
+    with expressions that were asked for once."""
+
+    def __init__(self) -> None:
+        self.prepared: dict[Any, Prepared[Any] | None] = {}
+        self.asked: frozenset[int] = frozenset()
+
+    def let_go(self) -> None:
+        self.prepared = {}
+
+
 def prepare(
     plan: ScanPlan, make: Callable[[ScanPlan], T], calls_of: Callable[[ScanPlan], Sequence[Expression]], *, sorts: tuple[OrderBy, ...] = ()
 ) -> Prepared[T] | None:
@@ -85,20 +97,21 @@ def prepare(
     """
     context, whole = plan.context, plan.segments.whole
     key = (make, context.dialect, context.group_by, context.aggregations, context.columns, context.null_handling, sorts)
-    kept: dict[Any, Any] = whole.prepared
+    shapes = whole.attached(PreparedShapes)
+    kept = shapes.prepared
     # One look: a shape is hashed in Python.
     found: Prepared[T] | object | None = kept.get(key, _NOT_KEPT)
     if found is not _NOT_KEPT:
         return cast(Prepared[T] | None, found)
-    if _has_calls(context) and hash(key) not in whole.asked:
+    if _has_calls(context) and hash(key) not in shapes.asked:
         # Literals of expressions are part of the shape: one that is asked once only is not worth all segments. Its hash will do:
         # a shape may hold 50,000 literals, and one of an equal hash is prepared a query too early.
-        whole.asked = frozenset([hash(key)]) if len(whole.asked) >= PREPARED_MAX else whole.asked | {hash(key)}
+        shapes.asked = frozenset([hash(key)]) if len(shapes.asked) >= PREPARED_MAX else shapes.asked | {hash(key)}
         return None
     made = _prepared(context, whole, make, calls_of) if whole and is_shared(context, whole, sorts) else None
     size = sum(one.size_bytes for one in [*kept.values(), made] if one is not None)
     # A new dict, so that threads that read the old one are not disturbed.
-    whole.prepared = {key: made} if size > PREPARED_BYTES_MAX or len(kept) >= PREPARED_MAX else {**kept, key: made}
+    shapes.prepared = {key: made} if size > PREPARED_BYTES_MAX or len(kept) >= PREPARED_MAX else {**kept, key: made}
     return made
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType, FieldType, StoredType, default_null_value
 from pinotpy.kernels.runtime import abi
-from pinotpy.query.result.reduced import ResultType
+from pinotpy.query.model.result_type import ResultType
 from pinotpy.segment.data_source import Dictionary, Stored
 
 Docs = NDArray[np.int64]

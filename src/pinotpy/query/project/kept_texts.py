@@ -20,7 +20,7 @@ from pinotpy.errors import MemoryLimitError
 from pinotpy.kernels.runtime import abi
 from pinotpy.query.project.text_numbering import Ids, Workers, number_runs, runs_of
 from pinotpy.query.runtime.control import QueryControl
-from pinotpy.query.segments.segment_set import SegmentSet
+from pinotpy.query.segments.segment_set import Attachment, SegmentSet
 from pinotpy.segment.column import ImmutableColumn
 from pinotpy.segment.decoded_cache import DECODED
 
@@ -63,6 +63,13 @@ class KeptTexts:
 _ENTRY_WORDS: Final = 3
 
 
+class _AskedColumns(Attachment):
+    """By column, what queries over the set asked of its texts."""
+
+    def __init__(self) -> None:
+        self.columns: dict[str, Asked] = {}
+
+
 def kept_texts(segments: SegmentSet, name: str, docs_read: int, control: QueryControl, threads: int, executor: Executor | None) -> KeptTexts | None:
     """The numbers of a column in a whole set; None where there are none, and none are to be made for this query.
 
@@ -74,9 +81,10 @@ def kept_texts(segments: SegmentSet, name: str, docs_read: int, control: QueryCo
     column = _column(segments, name) if docs_read >= segments.total_docs * DOCS_SHARE_MIN else None
     if column is None:
         return None
-    asked: Asked | None = segments.texts.get(name)
+    columns = segments.attached(_AskedColumns).columns
+    asked = columns.get(name)
     if asked is None:
-        asked = segments.texts.setdefault(name, Asked())
+        asked = columns.setdefault(name, Asked())
         weakref.finalize(segments, column.drop_derived, _kind(asked))
     asked.times += 1
     if asked.is_too_large or (asked.times == 1 and docs_read < segments.total_docs):

@@ -36,8 +36,8 @@ from pinotpy.query.model.context import (
     QueryContext,
 )
 from pinotpy.query.model.positions import position_text
+from pinotpy.query.model.result_type import ResultType
 from pinotpy.query.model.result_types import CONDITIONS, argument_of, result_type, types_of
-from pinotpy.query.result.reduced import ResultType
 
 # Their values have no type of their own in the reference: an answer names them OBJECT (sql-live §3).
 _UNTYPED: Final = frozenset({"case", "cast", "coalesce", "nullif"})

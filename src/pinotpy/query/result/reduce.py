@@ -16,12 +16,13 @@ from pinotpy.functions.spec import aggregation_function
 from pinotpy.pql.ast import Dialect
 from pinotpy.pql.printer import print_expression
 from pinotpy.query.model.context import AggregationRef, OutputColumn, QueryContext, QueryKind
+from pinotpy.query.model.result_type import ResultType
 from pinotpy.query.model.result_types import argument_of, result_type, types_of
 from pinotpy.query.result.combine import state_names
 from pinotpy.query.result.ordering import SortKey, order_indices
 from pinotpy.query.result.partial import PartialResult
 from pinotpy.query.result.post_aggregation import Groups, evaluate, select_groups, type_of_aggregation, type_of_groups
-from pinotpy.query.result.reduced import GroupList, ReducedResult, ResultColumn, ResultType
+from pinotpy.query.result.reduced import GroupList, ReducedResult, ResultColumn
 
 SMALLEST_FIRST = frozenset({"min", "minmv"})
 

@@ -19,12 +19,12 @@ from pinotpy.functions.spec import AggregateFunction, aggregation_function
 from pinotpy.pql.ast import Call, Dialect, Expression, Identifier, Literal
 from pinotpy.pql.printer import print_expression
 from pinotpy.query.model.context import AggregationRef, QueryContext, QueryKind
+from pinotpy.query.model.result_type import ResultType
 from pinotpy.query.model.result_types import result_type
 from pinotpy.query.result.combine import sort_columns, state_names
 from pinotpy.query.result.partial import PartialResult
 from pinotpy.query.result.post_aggregation import type_of_aggregation
 from pinotpy.query.result.reduce import SMALLEST_FIRST, has_own_lists
-from pinotpy.query.result.reduced import ResultType
 from pinotpy.query.result.response import values
 
 # From here on vectorised functions are as fast, with caches that are warm; with cold ones they cost 0.5 ms more at 600 rows.

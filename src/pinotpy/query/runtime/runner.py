@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from concurrent.futures import CancelledError, Future
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from concurrent.futures import CancelledError, Executor, Future
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,12 +14,9 @@ from pinotpy.errors import PinotError, QueryCancelledError, QueryExecutionError
 from pinotpy.kernels.runtime import abi
 from pinotpy.kernels.runtime.clock import clock_address
 from pinotpy.kernels.scan import driver
-from pinotpy.query.runtime.control import timeout_error
+from pinotpy.query.runtime.control import QueryControl, timeout_error
 from pinotpy.query.runtime.kernel_threads import KernelThreads
 from pinotpy.query.runtime.trace import Stage, milliseconds
-
-if TYPE_CHECKING:
-    from pinotpy.query.plan.plan import ScanPlan
 
 # A scan of more docs takes about a millisecond or more, 20 times what it costs to hand it to another thread.
 IN_TURN_DOCS_MIN: Final = 400_000
@@ -31,17 +28,41 @@ _POINTERS: Final = [abi.S_MASKS, abi.S_SELECTION, abi.S_SELECTIONS, abi.S_ONES, 
 T = TypeVar("T")
 
 
+class Scan(Protocol):
+    """What is run: `units` (int64[n, UNIT_WORDS]), of which thread t takes `units[starts[t]:starts[t + 1]]`."""
+
+    @property
+    def units(self) -> NDArray[np.int64]: ...
+
+    @property
+    def starts(self) -> NDArray[np.int64]: ...
+
+    @property
+    def control(self) -> QueryControl: ...
+
+    @property
+    def executor(self) -> Executor | None: ...
+
+
+class ScanCounts(NamedTuple):
+    """Docs that the filter selected, entries that it read, and segments of which it selected any."""
+
+    docs_scanned: int
+    entries_in_filter: int
+    segments_matched: int
+
+
 def run_threads(
-    plan: ScanPlan,
+    plan: Scan,
     addresses: list[int],
     contexts: list[T],
     on_flush: Callable[[T], None] | None,
     on_error: Callable[[T], str] | None,
-) -> None:
+) -> ScanCounts:
     """Run every thread's slice of the plan's units. The calling thread takes the first slice itself, unless the scan is long
     and the executor KernelThreads, on which slices take turns with those of other queries.
 
-    All threads have ended when this returns or raises. Adds the counters to `plan.statistics`.
+    All threads have ended when this returns or raises.
     """
     states = [_borrow(plan.control.words, address) for address in addresses]
     began_ns = time.perf_counter_ns()
@@ -65,7 +86,7 @@ def run_threads(
     for failure in outcomes:
         if failure is not None:
             raise failure
-    _count(plan, states)
+    counts = _counts(plan, states)
     if plan.control.trace is not None:
         _trace(plan, plan.control.trace.current, states, time.perf_counter_ns() - began_ns)
     # Not after a failure of Python: then they are simply dropped.
@@ -73,6 +94,7 @@ def run_threads(
         _spare.extend(states)
     if plan.control.words[abi.C_ERROR]:
         raise _error(plan, int(plan.control.words[abi.C_ERROR]), contexts, on_error)
+    return counts
 
 
 def _borrow(control: NDArray[np.int64], address: int) -> abi.State:
@@ -96,7 +118,7 @@ class _Slice:
 
     __slots__ = ("_context", "_cursor", "_last", "_on_flush", "_plan", "_state", "_timespec")
 
-    def __init__(self, plan: ScanPlan, thread: int, state: abi.State, context: Any, on_flush: Callable[[Any], None] | None) -> None:
+    def __init__(self, plan: Scan, thread: int, state: abi.State, context: Any, on_flush: Callable[[Any], None] | None) -> None:
         self._plan, self._state, self._context, self._on_flush = plan, state, context, on_flush
         self._cursor = driver.new_cursor(int(plan.starts[thread]))
         self._timespec = self._cursor.ctypes.data + driver.K_TIMESPEC * 8
@@ -122,7 +144,7 @@ class _Slice:
         return bool(code not in (abi.E_FLUSH, abi.E_MORE))
 
 
-def _num_docs(plan: ScanPlan) -> int:
+def _num_docs(plan: Scan) -> int:
     return int((plan.units[:, abi.U_HIGH] - plan.units[:, abi.U_LOW]).sum())
 
 
@@ -134,16 +156,14 @@ def _failure(task: Future[None]) -> BaseException | None:
         return QueryCancelledError("the query was cancelled: its server stops")
 
 
-def _count(plan: ScanPlan, states: list[abi.State]) -> None:
-    statistics = plan.statistics
-    for state in states:
-        statistics.num_docs_scanned += int(state.words[abi.S_DOCS_SCANNED])
-        statistics.num_entries_scanned_in_filter += int(state.words[abi.S_ENTRIES_FILTER])
+def _counts(plan: Scan, states: list[abi.State]) -> ScanCounts:
     matched = plan.units[plan.units[:, abi.U_SELECTED] > 0, abi.U_SEGMENT]
-    statistics.num_segments_matched += len(set(matched.tolist()))
+    words = [state.words for state in states]
+    scanned, entries = sum(int(one[abi.S_DOCS_SCANNED]) for one in words), sum(int(one[abi.S_ENTRIES_FILTER]) for one in words)
+    return ScanCounts(scanned, entries, len(set(matched.tolist())))
 
 
-def _trace(plan: ScanPlan, stage: Stage, states: list[abi.State], wall_ns: int) -> None:
+def _trace(plan: Scan, stage: Stage, states: list[abi.State], wall_ns: int) -> None:
     """One scan: wall time; the time of all threads in filters; docs that were looked at and that were selected."""
     units = plan.units
     read, selected = int((units[:, abi.U_HIGH] - units[:, abi.U_LOW]).sum()), sum(int(state.words[abi.S_DOCS_SCANNED]) for state in states)
@@ -161,7 +181,7 @@ def _trace(plan: ScanPlan, stage: Stage, states: list[abi.State], wall_ns: int) 
     )
 
 
-def _error(plan: ScanPlan, code: int, contexts: list[Any], on_error: Callable[[Any], str] | None) -> PinotError:
+def _error(plan: Scan, code: int, contexts: list[Any], on_error: Callable[[Any], str] | None) -> PinotError:
     if code == abi.E_CANCELLED:
         return QueryCancelledError("the query was cancelled")
     if code == abi.E_DEADLINE:

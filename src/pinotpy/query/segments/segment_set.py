@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, overload
+from typing import Any, ClassVar, Final, TypeVar, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +19,6 @@ from pinotpy.data_types import StoredType
 from pinotpy.kernels.runtime import abi
 from pinotpy.segment.data_source import Column, Segment
 from pinotpy.segment.metadata import PartitionMetadata
-
-if TYPE_CHECKING:
-    from pinotpy.query.plan.star_tree.choose import TreeShape
 
 Words = NDArray[np.int64]
 
@@ -46,6 +43,21 @@ class Partitionings:
     held: tuple[frozenset[int], ...]
 
 
+class Attachment:
+    """A cache that a module keeps beside a set of segments (`SegmentSet.attached`), typed and filled by that module alone.
+
+    outlives_set: the next set, which a server makes when a segment comes or goes, goes on with it.
+    """
+
+    outlives_set: ClassVar[bool] = False
+
+    def let_go(self) -> None:
+        """Forget what refers back to the set: nobody reads it any more."""
+
+
+A = TypeVar("A", bound=Attachment)
+
+
 class SegmentSet(Sequence[Segment]):
     """Segments in the order in which queries read them.
 
@@ -63,17 +75,10 @@ class SegmentSet(Sequence[Segment]):
         self._ranges: dict[str, ColumnRanges] = {}
         self._occupied: SegmentSet | bool = False  # True: the set itself
         self._parts: dict[bytes, SegmentSet] = {}
-        # Star-trees of the segments (star_tree/choose.py).
-        self.trees: tuple[TreeShape, ...] | None = None
-        # Shapes of queries over this set (prepared.py).
-        self.prepared: dict[Any, Any] = {}
-        self.asked: frozenset[int] = frozenset()
-        # What is known of the numbers of raw texts, by column (operators/kept_texts.py).
-        self.texts: dict[str, Any] = {}
-        # Numberings of the values of columns with small dictionaries (operators/few_groups.py).
-        self.numberings: dict[str, Any] = {} if previous is None else previous.numberings
+        self._attached: dict[type[Attachment], Attachment] = {}
         if previous is not None:
             self._take_over(previous)
+            self._attached = {kind: kept for kind, kept in previous._attached.items() if kind.outlives_set}
 
     @classmethod
     def of(cls, segments: Sequence[Segment]) -> SegmentSet:
@@ -163,7 +168,7 @@ class SegmentSet(Sequence[Segment]):
         part.docs = self.docs[rows]
         part.total_docs = int(part.docs.sum())
         part._whole, part._columns, part._has, part._partitionings, part._occupied = (self, rows), {}, {}, {}, False
-        part._ranges, part._parts, part.trees, part.prepared, part.asked, part.texts, part.numberings = {}, {}, None, {}, frozenset(), {}, {}
+        part._ranges, part._parts, part._attached = {}, {}, {}
         return part
 
     def part(self, rows: NDArray[np.int64]) -> SegmentSet:
@@ -179,14 +184,23 @@ class SegmentSet(Sequence[Segment]):
         return found
 
     def let_go(self) -> None:
-        """Nobody reads the set any more: forget its parts, trees and prepared queries, which refer back to it. Files of segments that were
-        replaced would be held until all garbage is collected, which daemons seldom do. What the next set takes over stays."""
-        kept = [*self._parts.values(), *(shape.trees for shape in self.trees or ())]
+        """Nobody reads the set any more: forget its parts and what is attached to it, which refer back to it. Files of segments
+        that were replaced would be held until all garbage is collected, which daemons seldom do."""
+        parts = list(self._parts.values())
         if isinstance(self._occupied, SegmentSet):
-            kept.append(self._occupied)
-        self._parts, self._occupied, self.trees, self.prepared = {}, False, None, {}
-        for one in kept:
-            one.let_go()
+            parts.append(self._occupied)
+        self._parts, self._occupied = {}, False
+        for part in parts:
+            part.let_go()
+        for kept in list(self._attached.values()):
+            kept.let_go()
+
+    def attached(self, kind: type[A]) -> A:
+        """What another module keeps beside this set; made when it is first asked for."""
+        found = self._attached.get(kind)
+        if found is None:
+            found = self._attached.setdefault(kind, kind())
+        return cast(A, found)
 
     def _bound(self) -> None:
         kept = list(self._columns.items())

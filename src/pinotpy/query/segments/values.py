@@ -10,7 +10,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType, StoredType
-from pinotpy.query.filter.text.texts import as_text
 from pinotpy.segment.data_source import Column
 
 Docs = NDArray[np.int64]
@@ -65,3 +64,11 @@ def logical_values(values: Any, data_type: DataType) -> pa.Array:
         return values if values.type == pa.binary() else values.cast(pa.binary())
     text = as_text(values)
     return text if text.type == pa.string() else text.cast(pa.string())
+
+
+def as_text(values: pa.Array) -> pa.Array:
+    """Binary values as text, zero-copy: segments hold checked UTF-8 for STRING and JSON."""
+    if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
+        return values
+    wanted = pa.large_string() if pa.types.is_large_binary(values.type) else pa.string()
+    return pa.Array.from_buffers(wanted, len(values), values.buffers(), values.null_count, values.offset)

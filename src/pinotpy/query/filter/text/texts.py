@@ -14,6 +14,7 @@ from pinotpy.kernels.text.text_search import flag_texts
 from pinotpy.pql.literals import java_double_text
 from pinotpy.query.filter.text.text_needle import likeness, needle_of, sample_of
 from pinotpy.query.runtime.control import QueryControl
+from pinotpy.query.segments.values import as_text
 from pinotpy.segment.data_source import Column
 
 _BATCH: Final = 1 << 16
@@ -41,14 +42,6 @@ def dictionary_texts(column: Column) -> pa.Array:
         # The shortest text that names the float, spread as Java spreads it.
         return pa.array([java_double_text(float(str(np.float32(value)))) for value in column.dictionary.values()], pa.string())
     return pa.array([java_double_text(float(value)) for value in column.dictionary.values()], pa.string())
-
-
-def as_text(values: pa.Array) -> pa.Array:
-    """Binary values as text, zero-copy: segments hold checked UTF-8 for STRING and JSON."""
-    if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
-        return values
-    wanted = pa.large_string() if pa.types.is_large_binary(values.type) else pa.string()
-    return pa.Array.from_buffers(wanted, len(values), values.buffers(), values.null_count, values.offset)
 
 
 def raw_matches(column: Column, pattern: TextPattern, control: QueryControl, low: int, high: int) -> tuple[NDArray[np.uint8], int]:

@@ -22,7 +22,8 @@ from pinotpy.functions.spec import AggregateFunction, aggregation_function
 from pinotpy.kernels.runtime import abi
 from pinotpy.pql.ast import Expression, Identifier, Literal, Star
 from pinotpy.query.model.context import Aggregation, And, Comparison, Constant, Filter, Not, Or, Predicate, QueryContext, QueryKind
-from pinotpy.query.segments.segment_set import SegmentSet
+from pinotpy.query.segments.segment_set import Attachment, SegmentSet
+from pinotpy.segment.data_source import Segment
 from pinotpy.segment.star_tree import metadata as names
 from pinotpy.segment.star_tree.reader import StarTree
 from pinotpy.segment.star_tree.spec import STATES_OF
@@ -42,6 +43,18 @@ class TreeShape:
     states: frozenset[tuple[str, str]]
     trees: SegmentSet
     rows: NDArray[np.int64]
+
+
+class _TreeShapes(Attachment):
+    """The trees of a set; None until somebody asks."""
+
+    def __init__(self) -> None:
+        self.shapes: tuple[TreeShape, ...] | None = None
+
+    def let_go(self) -> None:
+        shapes, self.shapes = self.shapes or (), None
+        for shape in shapes:
+            shape.trees.let_go()
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +117,8 @@ def choose(context: QueryContext, segments: SegmentSet) -> Chosen:
 
 def tree_shapes(segments: SegmentSet) -> tuple[TreeShape, ...]:
     """The trees of a set, those that are alike together; collected once a set."""
-    found = segments.trees
+    kept = segments.attached(_TreeShapes)
+    found = kept.shapes
     if found is None:
         groups: dict[tuple[int, tuple[str, ...], frozenset[tuple[str, str]], frozenset[str]], tuple[list[StarTree], list[int]]] = {}
         for row, segment in enumerate(segments):
@@ -115,7 +129,7 @@ def tree_shapes(segments: SegmentSet) -> tuple[TreeShape, ...]:
                 rows.append(row)
         ordered = sorted(groups.items(), key=lambda item: item[0][0])
         found = tuple(TreeShape(key[0], key[1], key[2], SegmentSet(trees), np.array(rows, np.int64)) for key, (trees, rows) in ordered)
-        segments.trees = found
+        kept.shapes = found
     return found
 
 
@@ -220,3 +234,8 @@ def _null_sensitive(context: QueryContext, wanted: Wanted) -> Sequence[str]:
     if not context.null_handling:
         return wanted.null_tests
     return tuple(dict.fromkeys((*wanted.conditions, *wanted.keys, *wanted.counted, *wanted.null_aware)))
+
+
+def num_rows(trees: Sequence[Segment]) -> int:
+    """Rows that the records of trees stand for."""
+    return sum(tree.num_rows for tree in trees if isinstance(tree, StarTree))

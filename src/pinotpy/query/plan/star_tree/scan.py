@@ -12,14 +12,13 @@ from numpy.typing import NDArray
 from pinotpy.kernels.aggregate import star_tree as kernels
 from pinotpy.kernels.filter.legs import LEG_RUN
 from pinotpy.kernels.runtime import abi
-from pinotpy.query.aggregate.sketches import num_rows
 from pinotpy.query.filter.normal_form import EVERYWHERE, normal_form
 from pinotpy.query.filter.resolved_leg import ResolvedLeg
 from pinotpy.query.filter.tree import Known, Resolved, ResolvedAll, conjuncts, emit_tree, known, legs_of, resolve_tree, take_segments
 from pinotpy.query.model.context import QueryContext
 from pinotpy.query.plan.plan import ScanPlan
 from pinotpy.query.plan.scan import count_pruned, deal, emit_filter
-from pinotpy.query.plan.star_tree.choose import TreeShape, Wanted, record_context
+from pinotpy.query.plan.star_tree.choose import TreeShape, Wanted, num_rows, record_context
 from pinotpy.query.result.partial import Statistics
 from pinotpy.query.runtime.control import QueryControl
 from pinotpy.query.runtime.program import Instructions
