@@ -12,7 +12,7 @@ from pinotpy.errors import Fault
 if TYPE_CHECKING:
     from pinotpy.config.indexing import StarTreeIndexConfig
     from pinotpy.config.schema import Schema
-    from pinotpy.config.table import TableConfig
+    from pinotpy.config.table_sections import TableSections
 
 _INDEX: Final = "$.tableIndexConfig"
 STAR_TREE_DIMENSIONS_MAX: Final = 100
@@ -24,7 +24,7 @@ _SKETCHES: Final = ("DISTINCTCOUNTHLL", "DISTINCTCOUNTRAWHLL")
 Named = tuple[str, str]  # a column, and the path by which the config names it
 
 
-def index_faults(config: TableConfig, schema: Schema, raw_columns: Collection[str]) -> Iterator[Fault]:
+def index_faults(config: TableSections, schema: Schema, raw_columns: Collection[str]) -> Iterator[Fault]:
     """Faults of indexes against the types of their columns. `raw_columns`: those that get no dictionary."""
     yield from _json(config, schema)
     yield from _text(config, schema)
@@ -36,13 +36,13 @@ def index_faults(config: TableConfig, schema: Schema, raw_columns: Collection[st
         yield from _star_tree(tree, f"{_INDEX}.starTreeIndexConfigs[{index}]", schema)
 
 
-def _of_fields(config: TableConfig, *names: str) -> Iterator[Named]:
+def _of_fields(config: TableSections, *names: str) -> Iterator[Named]:
     for index, field in enumerate(config.field_configs):
         if field.all_index_types.intersection(names):
             yield field.name, f"$.fieldConfigList[{index}]"
 
 
-def _json(config: TableConfig, schema: Schema) -> Iterator[Fault]:
+def _json(config: TableSections, schema: Schema) -> Iterator[Fault]:
     indexing = config.indexing
     named: list[Named] = [(column, f"{_INDEX}.jsonIndexColumns[{index}]") for index, column in enumerate(indexing.json_index_columns)]
     named += [(column, child_path(f"{_INDEX}.jsonIndexConfigs", column)) for column in indexing.json_index_configs or {}]
@@ -53,14 +53,14 @@ def _json(config: TableConfig, schema: Schema) -> Iterator[Fault]:
             yield Fault(path, f"a JSON index on the {kind}column {describe(column)} of type {spec.data_type}", "single-valued columns of type JSON, STRING")
 
 
-def _text(config: TableConfig, schema: Schema) -> Iterator[Fault]:
+def _text(config: TableSections, schema: Schema) -> Iterator[Fault]:
     for column, path in _of_fields(config, "TEXT", "FST", "IFST"):
         spec = schema.field_specs.get(column)
         if spec is not None and spec.data_type not in (DataType.STRING, DataType.JSON):
             yield Fault(path, f"a text index on {describe(column)} of type {spec.data_type}", "columns of type STRING, JSON")
 
 
-def _range(config: TableConfig, schema: Schema, raw_columns: Collection[str]) -> Iterator[Fault]:
+def _range(config: TableSections, schema: Schema, raw_columns: Collection[str]) -> Iterator[Fault]:
     named: list[Named] = [(column, f"{_INDEX}.rangeIndexColumns[{index}]") for index, column in enumerate(config.indexing.range_index_columns)]
     for column, path in (*named, *_of_fields(config, "RANGE")):
         spec = schema.field_specs.get(column)

@@ -15,7 +15,7 @@ from pinotpy.names import TableType, check_table_name, split_table_name
 if TYPE_CHECKING:
     from pinotpy.config.indexing import FieldConfig, StarTreeIndexConfig
     from pinotpy.config.schema import Schema
-    from pinotpy.config.table import TableConfig
+    from pinotpy.config.table_sections import TableSections
 
 TASK_TYPES: Final = (
     "MergeRollupTask", "RealtimeToOfflineSegmentsTask", "PurgeTask", "SegmentGenerationAndPushTask", "UpsertCompactionTask",
@@ -39,7 +39,7 @@ _INDEX_MODELS: Final[dict[str, type[Document]]] = {"BLOOM": BloomFilterConfig, "
 _COLUMN_MAPS: Final = {"noDictionaryConfig": "no_dictionary_config", "bloomFilterConfigs": "bloom_filter_configs", "jsonIndexConfigs": "json_index_configs"}
 
 
-def faults_of(config: TableConfig, raw: dict[str, Any]) -> list[Fault]:
+def faults_of(config: TableSections, raw: dict[str, Any]) -> list[Fault]:
     """Faults across the keys of one document. `raw` tells what was written where a faulty part fell to its default."""
     return [
         *_name(config, raw),
@@ -54,15 +54,7 @@ def faults_of(config: TableConfig, raw: dict[str, Any]) -> list[Fault]:
     ]
 
 
-def stream_configs(config: TableConfig) -> dict[str, str] | None:
-    """Stream settings: the first of ingestionConfig.streamIngestionConfig, else tableIndexConfig.streamConfigs."""
-    stream = config.ingestion.stream_ingestion_config if config.ingestion is not None else None
-    if stream is not None and stream.stream_config_maps:
-        return stream.stream_config_maps[0]
-    return config.indexing.stream_configs
-
-
-def _name(config: TableConfig, raw: dict[str, Any]) -> Iterator[Fault]:
+def _name(config: TableSections, raw: dict[str, Any]) -> Iterator[Fault]:
     name, written_type = split_table_name(config.table_name)
     if "tableName" not in raw:
         return
@@ -75,7 +67,7 @@ def _name(config: TableConfig, raw: dict[str, Any]) -> Iterator[Fault]:
         yield Fault("$.tableName", describe(config.table_name), "a name with one type at its end at most")
 
 
-def _segments(config: TableConfig, raw: dict[str, Any]) -> Iterator[Fault]:
+def _segments(config: TableSections, raw: dict[str, Any]) -> Iterator[Fault]:
     segments = config.segments
     written = raw.get("segmentsConfig")
     if not isinstance(written, dict):
@@ -91,7 +83,7 @@ def _segments(config: TableConfig, raw: dict[str, Any]) -> Iterator[Fault]:
         yield Fault(f"$.segmentsConfig.{missing}", "nothing", "both retentionTimeUnit and retentionTimeValue, or neither")
 
 
-def _indexes(config: TableConfig) -> Iterator[Fault]:
+def _indexes(config: TableSections) -> Iterator[Fault]:
     indexing = config.indexing
     for key, field in _COLUMN_LISTS.items():
         yield from _repeated(getattr(indexing, field), f"{_INDEX}.{key}")
@@ -106,13 +98,13 @@ def _indexes(config: TableConfig) -> Iterator[Fault]:
     yield from _field_configs(config, raw_columns)
 
 
-def _raw_columns(config: TableConfig) -> set[str]:
+def _raw_columns(config: TableSections) -> set[str]:
     """Columns that get no dictionary."""
     named = set(config.indexing.no_dictionary_columns) | set(config.indexing.no_dictionary_config or {})
     return named | {field.name for field in config.field_configs if field.encoding_type is EncodingType.RAW}
 
 
-def _field_configs(config: TableConfig, raw_columns: set[str]) -> Iterator[Fault]:
+def _field_configs(config: TableSections, raw_columns: set[str]) -> Iterator[Fault]:
     for index, field in enumerate(config.field_configs):
         path = f"$.fieldConfigList[{index}]"
         if "INVERTED" in field.all_index_types and field.name in raw_columns:
@@ -146,7 +138,7 @@ def _repeated(names: Iterable[str], path: str, suffix: str = "") -> Iterator[Fau
         seen.add(name)
 
 
-def _star_trees(config: TableConfig) -> Iterator[Fault]:
+def _star_trees(config: TableSections) -> Iterator[Fault]:
     raw_columns = _raw_columns(config)
     for index, tree in enumerate(config.indexing.star_tree_index_configs):
         path = f"{_INDEX}.starTreeIndexConfigs[{index}]"
@@ -176,7 +168,7 @@ def _star_trees(config: TableConfig) -> Iterator[Fault]:
                 )
 
 
-def _expressions(config: TableConfig) -> Iterator[Fault]:
+def _expressions(config: TableSections) -> Iterator[Fault]:
     ingestion = config.ingestion
     if ingestion is None:
         return
@@ -188,7 +180,7 @@ def _expressions(config: TableConfig) -> Iterator[Fault]:
             yield Fault(path, describe(expression), "an expression of the query language: scripts are not run")
 
 
-def _assignment(config: TableConfig, raw: dict[str, Any]) -> Iterator[Fault]:
+def _assignment(config: TableSections, raw: dict[str, Any]) -> Iterator[Fault]:
     for kind in config.instance_assignment_config_map or {}:
         if kind.upper() not in _ASSIGNMENT_KINDS:
             yield Fault(child_path("$.instanceAssignmentConfigMap", kind), describe(kind), "one of " + ", ".join(_ASSIGNMENT_KINDS))
@@ -199,7 +191,7 @@ def _assignment(config: TableConfig, raw: dict[str, Any]) -> Iterator[Fault]:
     yield from _repeated([tier.name for tier in config.tiers], "$.tierConfigs", suffix=".name")
 
 
-def _tasks(config: TableConfig) -> Iterator[Fault]:
+def _tasks(config: TableSections) -> Iterator[Fault]:
     for name, settings in (config.task.task_type_configs_map if config.task is not None else {}).items():
         path = child_path("$.task.taskTypeConfigsMap", name)
         if name not in TASK_TYPES:
@@ -210,10 +202,10 @@ def _tasks(config: TableConfig) -> Iterator[Fault]:
             yield Fault(f"{path}.schedule", describe(schedule), "a Quartz cron expression of 6 or 7 fields, such as 0 */10 * * * ?")
 
 
-def _stream(config: TableConfig) -> Iterator[Fault]:
+def _stream(config: TableSections) -> Iterator[Fault]:
     if config.table_type is not TableType.REALTIME:
         return
-    streams, path = stream_configs(config), f"{_INDEX}.streamConfigs"
+    streams, path = config.stream_configs, f"{_INDEX}.streamConfigs"
     if config.ingestion is not None and config.ingestion.stream_ingestion_config is not None:
         path = "$.ingestionConfig.streamIngestionConfig.streamConfigMaps[0]"
     if streams is None:
@@ -228,7 +220,7 @@ def _stream(config: TableConfig) -> Iterator[Fault]:
             yield Fault(child_path(path, key), "nothing", "a value: the key is required")
 
 
-def _primary_keys(config: TableConfig) -> Iterator[Fault]:
+def _primary_keys(config: TableSections) -> Iterator[Fault]:
     upserts = config.upsert is not None and config.upsert.mode != "NONE"
     if upserts and config.dedup is not None and config.dedup.dedup_enabled:
         yield Fault("$.dedupConfig", "dedup beside upsert", "one of both")
@@ -243,7 +235,7 @@ def _primary_keys(config: TableConfig) -> Iterator[Fault]:
         yield Fault("$.isDimTable", "true on a REALTIME table", "OFFLINE tables only")
 
 
-def faults_against_schema(config: TableConfig, schema: Schema) -> list[Fault]:
+def faults_against_schema(config: TableSections, schema: Schema) -> list[Fault]:
     """Faults that only the schema shows."""
     faults: list[Fault] = []
     if schema.schema_name != config.raw_table_name:
@@ -258,7 +250,7 @@ def faults_against_schema(config: TableConfig, schema: Schema) -> list[Fault]:
     return faults
 
 
-def _named_columns(config: TableConfig) -> Iterator[tuple[str, str]]:
+def _named_columns(config: TableSections) -> Iterator[tuple[str, str]]:
     """Every column that the config names, with its path."""
     indexing = config.indexing
     for key, field in _COLUMN_LISTS.items():
@@ -301,13 +293,13 @@ def _star_tree_columns(tree: StarTreeIndexConfig, path: str) -> Iterator[tuple[s
             yield item["columnName"], f"{path}.aggregationConfigs[{position}].columnName"
 
 
-def _missing_columns(config: TableConfig, schema: Schema) -> Iterator[Fault]:
+def _missing_columns(config: TableSections, schema: Schema) -> Iterator[Fault]:
     for column, path in _named_columns(config):
         if column not in schema.field_specs:
             yield Fault(path, describe(column), "a column of the schema")
 
 
-def _time_column(config: TableConfig, schema: Schema) -> Iterator[Fault]:
+def _time_column(config: TableSections, schema: Schema) -> Iterator[Fault]:
     column, path = config.segments.time_column_name, "$.segmentsConfig.timeColumnName"
     if column is None:
         return
