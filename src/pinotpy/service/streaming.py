@@ -7,19 +7,28 @@ sweep; one that reads a little now and then, to hold what it was promised, by th
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 from starlette.types import Send
+from uvicorn.protocols.http.flow_control import FlowControl
 
 from pinotpy.service.routes import StreamedResponse
-
-if TYPE_CHECKING:
-    from pinotpy.service.http_protocol import GuardedHttpProtocol
 
 # An answer may take this long, plus a second for each 128 KiB that was sent.
 STREAM_GRACE_S: Final = 60.0
 STREAM_MIN_BYTES_PER_S: Final = 128 << 10
 _LAST_CHUNK: Final = b"0\r\n\r\n"
+
+
+class Connection(Protocol):
+    """What an answer in pieces asks of the connection on which it goes out."""
+
+    @property
+    def transport(self) -> asyncio.Transport: ...
+    @property
+    def flow(self) -> FlowControl: ...
+    def has_written(self) -> None:
+        """A piece went to a client that takes it."""
 
 
 class ReaderTooSlowError(Exception):
@@ -43,7 +52,7 @@ class Pace:
         return self._began_s + STREAM_GRACE_S + self._num_bytes / STREAM_MIN_BYTES_PER_S
 
 
-async def write_chunks(connection: GuardedHttpProtocol, answer: StreamedResponse) -> None:
+async def write_chunks(connection: Connection, answer: StreamedResponse) -> None:
     """Write the body to the connection itself; its head is out. Returns early when the client is gone.
 
     Raises: ReaderTooSlowError; whatever a piece raises. Then the answer is not whole, and the connection must break off.
@@ -68,7 +77,7 @@ async def write_chunks(connection: GuardedHttpProtocol, answer: StreamedResponse
         transport.write(_LAST_CHUNK)
 
 
-async def send_pieces(send: Send, answer: StreamedResponse, connection: GuardedHttpProtocol | None, *, has_chunks: bool) -> None:
+async def send_pieces(send: Send, answer: StreamedResponse, connection: Connection | None, *, has_chunks: bool) -> None:
     """The same through ASGI. `has_chunks`: the client knows HTTP/1.1; else it gets all in one, with its length.
 
     Raises: as `write_chunks`.
