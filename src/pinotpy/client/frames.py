@@ -10,12 +10,9 @@ import json
 from collections.abc import Sequence
 from decimal import Decimal
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from pinotpy.errors import RemoteError, UserError
-
-if TYPE_CHECKING:
-    from pinotpy.client.result_set import ResultSet
 
 _NOT_FINITE = frozenset(("NaN", "Infinity", "-Infinity"))
 _ARRAY = "_ARRAY"
@@ -23,6 +20,17 @@ _ARRAY = "_ARRAY"
 _DECIMAL_DIGITS = 38
 # In the metadata of a field: the column's type by pinotpy's name.
 TYPE_KEY = b"pinot.type"
+
+
+class Rows(Protocol):
+    """A table of an answer that came as JSON: columns, their types by pinotpy's names, and rows."""
+
+    @property
+    def columns(self) -> Sequence[str]: ...
+    @property
+    def types(self) -> Sequence[str]: ...
+    @property
+    def rows(self) -> Sequence[Sequence[Any]]: ...
 
 
 def type_of_values(values: Sequence[Any], *, aggregated: bool = False) -> str:
@@ -51,7 +59,7 @@ def type_of_values(values: Sequence[Any], *, aggregated: bool = False) -> str:
     return name + _ARRAY if is_array else name
 
 
-def arrow_table(result: ResultSet) -> Any:
+def arrow_table(result: Rows) -> Any:
     """A pyarrow Table of rows that came as JSON. RemoteError if a value does not fit the type that the broker names."""
     import pyarrow as pa
 

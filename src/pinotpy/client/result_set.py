@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from pinotpy.client.frames import arrow_table, pandas_frame, polars_frame
 from pinotpy.errors import UserError
 
 _INT_BITS, _LONG_BITS = 32, 64
@@ -50,20 +51,14 @@ class ResultSet:
 
     def to_arrow(self) -> Any:
         """A pyarrow Table, typed: LONG int64, TIMESTAMP timestamp[ms, UTC], BYTES binary, multi-values lists; types in the fields' metadata."""
-        from pinotpy.client.frames import arrow_table
-
         return arrow_table(self)
 
     def to_pandas(self) -> Any:
         """A pandas DataFrame; whole numbers with nulls are Int64, so that no digit is lost. UserError if pandas is not installed."""
-        from pinotpy.client.frames import pandas_frame
-
         return pandas_frame(self.to_arrow())
 
     def to_polars(self) -> Any:
         """A polars DataFrame; a name that stands twice gets a number. UserError if polars is not installed."""
-        from pinotpy.client.frames import polars_frame
-
         return polars_frame(self.to_arrow())
 
     # --- as the Java client has it ---------------------------------------------------------------------------------
