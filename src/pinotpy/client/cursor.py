@@ -9,7 +9,7 @@ from pinotpy.client.dbapi import NotSupportedError, ProgrammingError, error_of
 from pinotpy.errors import PinotError
 
 if TYPE_CHECKING:
-    from pinotpy.client.connection import Connection
+    from pinotpy.client.executes import Executes
     from pinotpy.client.result import ResultSetGroup
     from pinotpy.client.result_set import ResultSet
 
@@ -22,7 +22,7 @@ class Cursor:
     An answer of several tables (PQL's GROUP BY with several aggregations) is walked with `nextset`.
     """
 
-    def __init__(self, connection: Connection, dialect: str, format: str = "json") -> None:
+    def __init__(self, connection: Executes, dialect: str, format: str = "json") -> None:
         self.connection = connection
         self.arraysize = 1
         self.lastrowid = None

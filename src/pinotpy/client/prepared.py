@@ -11,7 +11,7 @@ from pinotpy.client.parameters import join, literal, plain_decimal, split_at_pla
 from pinotpy.errors import UserError
 
 if TYPE_CHECKING:
-    from pinotpy.client.connection import Connection
+    from pinotpy.client.executes import Executes
     from pinotpy.client.result import ResultSetGroup
 
 INT_BITS, LONG_BITS = 32, 64
@@ -21,7 +21,7 @@ _FLOAT_DIGITS_MAX = 9
 class PreparedStatement:
     """Made by `Connection.prepare_statement`. Parameters count from 1. One thread at a time; values stay until set anew."""
 
-    def __init__(self, connection: Connection, query: str, dialect: str) -> None:
+    def __init__(self, connection: Executes, query: str, dialect: str) -> None:
         self._connection = connection
         self._dialect = dialect
         self._parts = split_at_places(query)
