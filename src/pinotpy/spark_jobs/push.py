@@ -14,11 +14,12 @@ from typing import Any, Final
 import pyarrow as pa
 
 from pinotpy.errors import PinotError
+from pinotpy.ingest.jobs.access import access_of
 from pinotpy.ingest.jobs.context import file_system_settings
 from pinotpy.ingest.jobs.pushing import delete_archives, empty_files, find_archives, push_archives, replaces_at_once
 from pinotpy.ingest.jobs.report import JobReport
 from pinotpy.ingest.jobs.spec import ConsistentPush, IngestionJobSpec, JobType
-from pinotpy.ingest.push.job import access_of, push_segments, settings_of
+from pinotpy.ingest.push.job import push_segments, settings_of
 from pinotpy.ingest.push.looking import Look, counts
 from pinotpy.ingest.push.push import first_looks, last_looks
 from pinotpy.ingest.push.report import Outcome

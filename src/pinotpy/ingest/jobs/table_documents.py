@@ -12,8 +12,8 @@ from pinotpy.errors import NotFoundError, UserError
 from pinotpy.fs.file_systems import file_system_for
 from pinotpy.fs.settings import FileSystemSettings
 from pinotpy.fs.uris import masked
+from pinotpy.ingest.jobs.access import access_of
 from pinotpy.ingest.jobs.spec import IngestionJobSpec
-from pinotpy.ingest.push.job import access_of
 from pinotpy.ingest.transform_checks import check_expressions
 from pinotpy.names import TableType, raw_table_name
 

@@ -11,6 +11,7 @@ from pinotpy.client.http_calls import Access
 from pinotpy.clock import Clock
 from pinotpy.errors import UserError
 from pinotpy.fs.settings import FileSystemSettings
+from pinotpy.ingest.jobs.access import access_of
 from pinotpy.ingest.jobs.input_lists import listed_uri
 from pinotpy.ingest.jobs.spec import ConsistentPush, IngestionJobSpec, PushMode
 from pinotpy.ingest.push.push import push
@@ -89,16 +90,6 @@ def settings_of(spec: IngestionJobSpec, *, are_whole: bool = False, empty_files:
 def _listed_folder(uri: str | None) -> str:
     """A folder as lists of input files write it, with '/' at its end."""
     return "" if uri is None else f"{listed_uri(uri).rstrip('/')}/"
-
-
-def access_of(spec: IngestionJobSpec) -> Access:
-    """The job's token and TLS. Raises UserError for a key with a password."""
-    tls = spec.tls_spec
-    if tls is None:
-        return Access(auth=spec.auth_token)
-    if tls.key_store_password is not None:
-        raise UserError("tlsSpec.keyStorePassword: keys are read from PEM files without password here; protect the file by its rights instead")
-    return Access(auth=spec.auth_token, ca=tls.trust_store_path, certificate=tls.key_store_path)
 
 
 def file_systems_of(spec: IngestionJobSpec) -> FileSystemSettings:

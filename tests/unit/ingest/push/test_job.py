@@ -11,9 +11,10 @@ from controller_harness import build_parts_segment
 
 from pinotpy.client.http_calls import Access
 from pinotpy.errors import InvalidConfigError, UserError
+from pinotpy.ingest.jobs.access import access_of
 from pinotpy.ingest.jobs.spec import IngestionJobSpec, read_job_spec
 from pinotpy.ingest.push import job
-from pinotpy.ingest.push.job import access_of, push_segments, settings_of
+from pinotpy.ingest.push.job import push_segments, settings_of
 from pinotpy.ingest.push.report import PushReport
 from pinotpy.ingest.push.sending import retry_wait_s
 from pinotpy.ingest.push.settings import PushKind, PushSettings, ReplaceScope
