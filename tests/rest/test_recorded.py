@@ -22,7 +22,7 @@ from controller_harness import Harness, start_harness
 
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
-from pinotpy.controller.context import Identity
+from pinotpy.controller.identity import Identity
 from pinotpy.segment.archive.archive import pack_segment
 from pinotpy.segment.build.builder import build_segment
 

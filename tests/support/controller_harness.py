@@ -23,7 +23,8 @@ from pinotpy.config.table import TableConfig
 from pinotpy.controller.app import build_controller_app
 from pinotpy.controller.catalog import Catalog
 from pinotpy.controller.check_room import CheckRoom
-from pinotpy.controller.context import Controller, Identity
+from pinotpy.controller.context import Controller
+from pinotpy.controller.identity import Identity
 from pinotpy.controller.periodic.scheduler import PeriodicScheduler
 from pinotpy.controller.segment_files import SegmentFiles
 from pinotpy.fs.crypters import Crypters

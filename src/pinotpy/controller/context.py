@@ -15,23 +15,15 @@ from pinotpy.cluster.segment_metadata import SegmentZkMetadata
 from pinotpy.config.settings import ControllerSettings
 from pinotpy.controller.catalog import Catalog
 from pinotpy.controller.check_room import CheckRoom
+from pinotpy.controller.identity import Identity
+from pinotpy.controller.periods import DAY_MS
+from pinotpy.controller.segment_files import SegmentFiles
+from pinotpy.controller.upload_conditions import UploadConditions
 from pinotpy.service.metrics import Metrics
 
 if TYPE_CHECKING:
-    from pinotpy.controller.registration import UploadConditions
-    from pinotpy.controller.segment_files import SegmentFiles
     from pinotpy.fs.crypters import Crypters
     from pinotpy.fs.fetchers import SegmentFetchers
-
-DAY_MS = 86_400_000
-
-
-@dataclass(slots=True)
-class Identity:
-    """Name and address of this controller: known once its port is bound, empty before."""
-
-    instance: str = ""
-    url: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,8 @@ from collections.abc import Sequence
 from pinotpy.cluster.segment_deletions import RecordedDeletion
 from pinotpy.cluster.segment_metadata import SegmentZkMetadata
 from pinotpy.cluster.table_changes import Deletion
-from pinotpy.config.table import TableConfig
 from pinotpy.controller.context import Controller
-from pinotpy.controller.periods import period_ms
+from pinotpy.controller.periods import kept_after_deletion_ms
 from pinotpy.errors import PinotError, UserError
 from pinotpy.names import check_segment_name
 
@@ -63,12 +62,6 @@ def new_deletion(controller: Controller, table: str, retention_ms: int | None = 
     if kept_ms is None:
         kept_ms = controller.deleted_segments_retention_ms
     return Deletion(uuid.uuid4().hex, now_ms, now_ms + kept_ms if kept_ms > 0 else None)
-
-
-def kept_after_deletion_ms(config: TableConfig) -> int | None:
-    """How long the table keeps the files of deleted segments; None: as the settings say. Raises UserError if the period cannot be read."""
-    period = config.segments.deleted_segments_retention_period
-    return None if period is None else period_ms(period, "deletedSegmentsRetentionPeriod")
 
 
 def delete_segment_files(controller: Controller, deletion: Deletion) -> None:

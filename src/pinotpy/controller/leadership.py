@@ -16,7 +16,8 @@ from pinotpy.cluster.paths import ClusterPaths
 from pinotpy.cluster.segment_metadata import SegmentZkMetadata
 from pinotpy.cluster.store import ClusterStore
 from pinotpy.controller.api.uploads import registration_body, replaced_from_answer
-from pinotpy.controller.registration import NothingToRefreshError, UploadConditions
+from pinotpy.controller.registration import NothingToRefreshError
+from pinotpy.controller.upload_conditions import UploadConditions
 from pinotpy.errors import (
     AccessDeniedError,
     AlreadyExistsError,

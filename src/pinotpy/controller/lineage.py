@@ -9,26 +9,15 @@ from __future__ import annotations
 
 import logging
 
-from pinotpy.cluster.lineage import AgeLineage, Ages, EndReplace, LineageEvent, RevertReplace, StartReplace, doomed_segments
+from pinotpy.cluster.lineage import AgeLineage, EndReplace, LineageEvent, RevertReplace, StartReplace, doomed_segments
 from pinotpy.cluster.segment_lineage import LineageState, SegmentLineage
 from pinotpy.cluster.table_state import SEGMENTS_PER_MULTI
-from pinotpy.config.table import TableConfig
-from pinotpy.controller.context import DAY_MS, Controller
+from pinotpy.controller.context import Controller
 from pinotpy.controller.deletion import delete_segments
-from pinotpy.controller.periods import period_ms
+from pinotpy.controller.periods import ages_of
 from pinotpy.errors import StaleVersionError
 
 LOG = logging.getLogger(__name__)
-
-
-def ages_of(config: TableConfig) -> Ages:
-    """How long the table keeps what was replaced. Raises UserError if a period cannot be read."""
-    segments = config.segments
-    replaced, entries = segments.replaced_segments_retention_period, segments.lineage_entry_cleanup_retention_period
-    return Ages(
-        period_ms(replaced, "replacedSegmentsRetentionPeriod") if replaced else DAY_MS,
-        period_ms(entries, "lineageEntryCleanupRetentionPeriod") if entries else DAY_MS,
-    )
 
 
 def start_replace(controller: Controller, table: str, event: StartReplace) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from pinotpy.cluster.segment_lineage import LineageState
 from pinotpy.cluster.segment_metadata import SegmentZkMetadata
@@ -21,6 +21,7 @@ from pinotpy.controller.assignment.replica_group import assign_mirrored, deal_gr
 from pinotpy.controller.catalog import StoredSegment
 from pinotpy.controller.context import Controller
 from pinotpy.controller.table_rules import server_candidates
+from pinotpy.controller.upload_conditions import UploadConditions
 from pinotpy.controller.user_messages import send_refresh
 from pinotpy.errors import AlreadyExistsError, PreconditionFailedError, StaleVersionError, TableNotFoundError, UserError
 
@@ -30,17 +31,6 @@ DROP_WAIT_S = 10.0  # how long an upload waits for servers to drop a deleted seg
 DROP_POLL_S = 0.1
 # Assignments of one leader are made one after the other, so that each sees the counts of those before it.
 _assigning = threading.Lock()
-
-
-@dataclass(frozen=True, slots=True)
-class UploadConditions:
-    """Under which conditions a segment may come in. `seen_version`: of its record when the upload began, None = there was none.
-    `refresh_only`: refuse a new one."""
-
-    allow_refresh: bool = True
-    if_match: str | None = None
-    seen_version: int | None = None
-    refresh_only: bool = False
 
 
 class NothingToRefreshError(UserError):

@@ -17,7 +17,7 @@ from typing import BinaryIO
 from urllib.parse import quote, urlsplit
 
 from pinotpy.cluster.segment_metadata import InputsRecord, SegmentZkMetadata
-from pinotpy.controller.context import Identity
+from pinotpy.controller.identity import Identity
 from pinotpy.errors import DataError, NotFoundError, OutOfCapacityError, RemoteError
 from pinotpy.fs.deep_store import DeepStore, StoredFile
 from pinotpy.names import check_segment_name, check_table_name, raw_table_name

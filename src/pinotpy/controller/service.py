@@ -30,8 +30,9 @@ from pinotpy.config.settings import ControllerSettings
 from pinotpy.controller.app import build_controller_app
 from pinotpy.controller.catalog import Catalog
 from pinotpy.controller.check_room import CheckRoom
-from pinotpy.controller.context import Controller, Identity
+from pinotpy.controller.context import Controller
 from pinotpy.controller.idempotency import IdempotentAnswers
+from pinotpy.controller.identity import Identity
 from pinotpy.controller.leader_forwarding import LeaderForwarding
 from pinotpy.controller.leadership import ElectedLeadership, register_at_leader
 from pinotpy.controller.periodic.broker_resource import BrokerResourceValidation
@@ -39,8 +40,8 @@ from pinotpy.controller.periodic.deep_store_sweep import DeepStoreSweep
 from pinotpy.controller.periodic.retention import RetentionManager
 from pinotpy.controller.periodic.scheduler import PeriodicScheduler
 from pinotpy.controller.periodic.segment_status import SegmentStatusChecker
-from pinotpy.controller.registration import UploadConditions
 from pinotpy.controller.segment_files import SegmentFiles
+from pinotpy.controller.upload_conditions import UploadConditions
 from pinotpy.controller.upload_folder import take_upload_folder
 from pinotpy.errors import NotLeaderError
 from pinotpy.fs.crypters import Crypters

@@ -8,8 +8,7 @@ from pinotpy.config.table import TableConfig, check_against_schema
 from pinotpy.controller.assignment.candidates import check_enough, rotated_candidates
 from pinotpy.controller.assignment.replica_group import deal_groups
 from pinotpy.controller.catalog import Catalog
-from pinotpy.controller.deletion import kept_after_deletion_ms
-from pinotpy.controller.lineage import ages_of
+from pinotpy.controller.periods import ages_of, kept_after_deletion_ms
 from pinotpy.errors import UserError
 from pinotpy.ingest.transform_checks import check_expressions
 from pinotpy.names import TableType

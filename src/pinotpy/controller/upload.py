@@ -17,9 +17,10 @@ from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.controller.context import Controller
 from pinotpy.controller.lineage import segments_beside
-from pinotpy.controller.registration import UploadConditions, check_conditions
+from pinotpy.controller.registration import check_conditions
 from pinotpy.controller.segment_check import check_segment
 from pinotpy.controller.segment_inputs import drop_replaced_inputs, drop_unnamed_inputs, input_list, inputs_record
+from pinotpy.controller.upload_conditions import UploadConditions
 from pinotpy.controller.upload_leftovers import end_upload, forget_upload
 from pinotpy.errors import (
     ConnectionLostError,

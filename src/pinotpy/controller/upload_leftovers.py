@@ -12,7 +12,8 @@ import logging
 from collections.abc import Collection
 
 from pinotpy.cluster.segment_uploads import RecordedUpload
-from pinotpy.controller.context import DAY_MS, Controller
+from pinotpy.controller.context import Controller
+from pinotpy.controller.periods import DAY_MS
 from pinotpy.errors import PinotError
 from pinotpy.names import raw_table_name
 

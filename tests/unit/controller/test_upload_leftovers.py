@@ -21,10 +21,11 @@ from pinotpy.controller import upload
 from pinotpy.controller.catalog import Catalog
 from pinotpy.controller.deletion import delete_segments
 from pinotpy.controller.periodic.deep_store_sweep import DeepStoreSweep
-from pinotpy.controller.registration import UploadConditions, register_segment
+from pinotpy.controller.registration import register_segment
 from pinotpy.controller.segment_files import SegmentFiles
 from pinotpy.controller.tables import delete_table
 from pinotpy.controller.upload import Arrival, UploadRequest, accept_upload
+from pinotpy.controller.upload_conditions import UploadConditions
 from pinotpy.controller.upload_leftovers import BROKEN_OFF_AFTER_MS, UNFINISHED_AFTER_MS
 from pinotpy.errors import AlreadyExistsError, ConnectionLostError, DataError, NotLeaderError, OutOfCapacityError, PinotError, RemoteError
 from pinotpy.fs.memory import MemoryDeepStore

@@ -25,8 +25,9 @@ from pinotpy.controller.api.answers import success, table_type_of
 from pinotpy.controller.api.bodies import RawBody, json_body
 from pinotpy.controller.context import Controller
 from pinotpy.controller.multipart import receive_parts
-from pinotpy.controller.registration import UploadConditions, register_segment
+from pinotpy.controller.registration import register_segment
 from pinotpy.controller.upload import Arrival, Uploaded, UploadRequest, accept_upload, target_table
+from pinotpy.controller.upload_conditions import UploadConditions
 from pinotpy.errors import DataError, NotLeaderError, OutOfCapacityError, PayloadTooLargeError, UserError, storage_remedy
 from pinotpy.fs.crypters import NO_OP, decrypted
 from pinotpy.names import TableType, check_segment_name
