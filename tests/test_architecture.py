@@ -100,31 +100,59 @@ def test_imports_point_down(file: Path) -> None:
     assert not forbidden, f"{'/'.join(parts)} imports {sorted(forbidden)}; {room} may know {sorted(HOUSE[room])}"
 
 
-# Rooms of kernels/, from the ground up: each may import those that stand before it.
-KERNEL_FLOORS = ["runtime", "vector", "codec", "filter", "text", "aggregate", "group", "sketch", "order", "scan"]
-KERNEL_ROOMS = {room: set(KERNEL_FLOORS[:floor]) for floor, room in enumerate(KERNEL_FLOORS)} | {"ingest": set(KERNEL_FLOORS)}
-MODULES_MAX = 20  # of one folder of kernels/
+# Rooms of the packages that have any, from the ground up: each may import those that stand before it. Modules that stand in no
+# room (roots) are free: those of kernels/ and the types of functions/ and segment/ are below all rooms, query/execute.py is above.
+FLOORS = {
+    "kernels": ["runtime", "vector", "codec", "filter", "text", "aggregate", "group", "sketch", "order", "scan", "ingest"],
+    "functions": ["time", "text", "json", "sketches", "state", "scalar", "user", "aggregate"],
+    "segment": ["directory", "archive", "index", "star_tree", "build", "global_ids"],
+    "query": ["model", "runtime", "segments", "expression", "result", "compile", "filter", "plan", "project", "aggregate", "order", "group", "explain"],
+}
+# What does not follow from the order: these know less than what stands below them.
+KNOWS_ONLY = {
+    ("query", "result"): {"model", "expression"},  # brokers merge without kernels
+    ("query", "compile"): {"model", "expression", "result"},
+    ("query", "segments"): {"model", "runtime"},
+    ("segment", "archive"): {"directory"},
+    ("segment", "index"): set(),
+}
+MODULES_MAX = 20  # of one folder
+CATALOGUES = {"functions/aggregate", "functions/scalar"}  # one thing of a kind a file
 
 
-def test_rooms_of_kernels_import_down() -> None:
-    """A module that stands in no room is about compiling; it knows no room."""
+def rooms_known(package: str, file: Path) -> set[str]:
+    """Rooms of the package that a file of it imports."""
+    modules = []
+    for node in imports_of(file):
+        modules += [alias.name for alias in node.names] if isinstance(node, ast.Import) else [f"{node.module}.{alias.name}" for alias in node.names]
+    below = [module.split(".") for module in modules if module.startswith(f"pinotpy.{package}.")]
+    return {parts[2] for parts in below} & set(FLOORS[package])
+
+
+@pytest.mark.parametrize("package", FLOORS)
+def test_rooms_import_down(package: str) -> None:
     upward = []
-    for file in sorted((SOURCE / "kernels").rglob("*.py")):
-        *_, folder, name = file.relative_to(SOURCE).parts
-        below = KERNEL_ROOMS.get(folder, set()) | ({folder} if folder in KERNEL_ROOMS else set())
-        for node in imports_of(file):
-            modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [f"{node.module}.{alias.name}" for alias in node.names]
-            rooms = {module.split(".")[2] for module in modules if module.startswith("pinotpy.kernels.")} & KERNEL_ROOMS.keys()
-            upward += [f"{folder}/{name} imports {room}" for room in sorted(rooms - below)]
-    assert not upward, f"{upward}; floors: {KERNEL_FLOORS}"
+    for floor, room in enumerate(FLOORS[package]):
+        allowed = KNOWS_ONLY.get((package, room), set(FLOORS[package][:floor])) | {room}
+        for file in sorted((SOURCE / package / room).rglob("*.py")):
+            upward += [f"{room}/{file.name} imports {other}" for other in sorted(rooms_known(package, file) - allowed)]
+    assert not upward, f"{upward}; floors of {package}/: {FLOORS[package]}"
 
 
-@pytest.mark.parametrize("room", [*KERNEL_ROOMS, ""])
-def test_a_room_of_kernels_is_small_and_says_what_it_is_for(room: str) -> None:
-    folder = SOURCE / "kernels" / room
-    assert len([file for file in folder.glob("*.py") if file.stem != "__init__"]) <= MODULES_MAX
-    assert len((ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or "").splitlines()) >= 4
-    assert {path.parent.name for path in (SOURCE / "kernels").glob("*/__init__.py")} == KERNEL_ROOMS.keys()
+def test_what_is_compiled_knows_no_room_of_kernels() -> None:
+    """The modules at the root of kernels/ are about compiling."""
+    assert not any(rooms_known("kernels", file) for file in (SOURCE / "kernels").glob("*.py"))
+
+
+@pytest.mark.parametrize("package", FLOORS)
+def test_rooms_are_small_and_say_what_they_are_for(package: str) -> None:
+    folders = [SOURCE / package, *sorted({init.parent for init in (SOURCE / package).rglob("*/__init__.py")})]
+    assert {folder.name for folder in folders[1:] if folder.parent == SOURCE / package} == set(FLOORS[package])
+    for folder in folders:
+        name = folder.relative_to(SOURCE).as_posix()
+        assert name in CATALOGUES or len([file for file in folder.glob("*.py") if file.stem != "__init__"]) <= MODULES_MAX, name
+        docstring = ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or ""
+        assert len(docstring.splitlines()) >= (4 if folder.name in FLOORS[package] else 1), f"{name}/__init__.py says too little"
 
 
 def test_the_house_has_no_cycle() -> None:

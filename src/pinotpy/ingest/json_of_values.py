@@ -7,7 +7,7 @@ import json
 import pyarrow as pa
 
 from pinotpy.data_types import DataType
-from pinotpy.functions.scalar.arguments import spread
+from pinotpy.functions.arguments import spread
 from pinotpy.ingest import json_text
 from pinotpy.ingest.conversion import by_unique
 from pinotpy.ingest.json_writing import json_texts

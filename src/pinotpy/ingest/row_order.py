@@ -18,7 +18,7 @@ from pinotpy.errors import DataError, UserError
 from pinotpy.ingest.columns import storage_type
 from pinotpy.ingest.held_rows import HELD_ROWS
 from pinotpy.segment.build.arrow_values import column_values
-from pinotpy.segment.build.dictionary_encode import Encoded, encode_bytes, encode_fixed
+from pinotpy.segment.dictionary_encode import Encoded, encode_bytes, encode_fixed
 
 
 def sort_rows(batches: Sequence[pa.RecordBatch], schema: Schema, names: Sequence[str]) -> list[pa.RecordBatch]:

@@ -16,7 +16,7 @@ from pinotpy.kernels.runtime import abi
 from pinotpy.segment import layout
 from pinotpy.segment.buffers import ColumnBuffers
 from pinotpy.segment.build.chunk_codec import decompress_chunks
-from pinotpy.segment.build.dictionary_encode import id_dtype
+from pinotpy.segment.dictionary_encode import id_dtype
 from pinotpy.segment.data_source import Dictionary, JsonIndex, TextIndex
 from pinotpy.segment.decoded_cache import DECODED
 from pinotpy.segment.dictionary import FixedDictionary, VarDictionary

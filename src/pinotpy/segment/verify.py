@@ -21,7 +21,7 @@ from pinotpy.kernels.codec.packing import bit_width, packed_max, packed_words
 from pinotpy.kernels.text.ordered_bytes import bytes_strictly_ascend
 from pinotpy.segment import layout
 from pinotpy.segment.buffers import ColumnBuffers, Wrong
-from pinotpy.segment.build.dictionary_encode import DICTIONARY_MAX_BYTES, id_dtype
+from pinotpy.segment.dictionary_encode import DICTIONARY_MAX_BYTES, id_dtype
 from pinotpy.segment.checksum import crc32c
 from pinotpy.segment.directory.directory import SegmentDirectory
 from pinotpy.segment.index.bloom import check_bloom_size

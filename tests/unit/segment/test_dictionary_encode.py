@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pinotpy.segment.build import dictionary_encode
-from pinotpy.segment.build.dictionary_encode import encode_fixed
+from pinotpy.segment import dictionary_encode
+from pinotpy.segment.dictionary_encode import encode_fixed
 
 
 @pytest.mark.parametrize("dtype", ["<i4", "<i8", "<f4", "<f8"])

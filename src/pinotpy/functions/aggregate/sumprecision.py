@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pinotpy.data_types import DataType
 from pinotpy.decimals import DIGITS_MAX, decode_decimal
 from pinotpy.errors import InvalidQueryError, QueryExecutionError
-from pinotpy.functions.scalar.arguments import java_float_text
+from pinotpy.functions.arguments import java_float_text
 from pinotpy.functions.spec import AggregateExample, AggregateFunction, Argument, Groups, Parameter
 from pinotpy.functions.state.plans import DistributionPlan, Plan
 from pinotpy.functions.state.slots import sum_plan

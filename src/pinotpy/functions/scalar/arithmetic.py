@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from pinotpy.data_types import DataType
 from pinotpy.decimals import decode_decimal, encode_decimal
 from pinotpy.errors import InvalidQueryError, QueryExecutionError
-from pinotpy.functions.scalar.arguments import doubles, length_of, spread
+from pinotpy.functions.arguments import doubles, length_of, spread
 from pinotpy.functions.scalar.spec import MANY, Bound, Example, Operand, ScalarFunction, Value
 from pinotpy.pql.ast import Dialect
 

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError
-from pinotpy.functions.scalar.arguments import constant_int
+from pinotpy.functions.arguments import constant_int
 from pinotpy.functions.scalar.arrays import constant_of, element_type
 from pinotpy.functions.scalar.conversions import converted
 from pinotpy.functions.scalar.ragged import Ragged, ranges

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError, QueryExecutionError
-from pinotpy.functions.scalar.arguments import constant_text, doubles, expect_single, length_of, longs, spread, texts
+from pinotpy.functions.arguments import constant_text, doubles, expect_single, length_of, longs, spread, texts
 from pinotpy.functions.scalar.array_edits import joined_rows
 from pinotpy.functions.scalar.arrays import element_type
 from pinotpy.functions.scalar.conversions import common_type, converted

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType, FieldType, default_null_value
 from pinotpy.errors import InvalidQueryError, QueryExecutionError
-from pinotpy.functions.scalar.arguments import constant_text, doubles, expect_multi
+from pinotpy.functions.arguments import constant_text, doubles, expect_multi
 from pinotpy.functions.scalar.conversions import converted
 from pinotpy.functions.scalar.ragged import Ragged
 from pinotpy.functions.scalar.spec import MANY, Bound, Example, Operand, ScalarFunction, Value

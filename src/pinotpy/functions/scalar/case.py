@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError, QueryExecutionError
-from pinotpy.functions.scalar.arguments import expect_single, length_of, spread
+from pinotpy.functions.arguments import expect_single, length_of, spread
 from pinotpy.functions.scalar.comparisons import expect_condition, truths
 from pinotpy.functions.scalar.conversions import common_type, converted, converted_present
 from pinotpy.functions.scalar.spec import MANY, Bound, Example, Operand, ScalarFunction, Value, bind

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError, QueryExecutionError
-from pinotpy.functions.scalar.arguments import constant_text, map_distinct, texts
+from pinotpy.functions.arguments import constant_text, map_distinct, texts
 from pinotpy.functions.scalar.conversions import converted, on_array, timestamp_texts, wrapped_ints, wrapped_longs
 from pinotpy.functions.scalar.spec import Bound, Example, Operand, ScalarFunction, Value
 from pinotpy.pql.ast import Dialect

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError, QueryExecutionError
-from pinotpy.functions.scalar.arguments import doubles, expect_single, length_of, spread
+from pinotpy.functions.arguments import doubles, expect_single, length_of, spread
 from pinotpy.functions.scalar.conversions import converted, decimal_of_text
 from pinotpy.functions.scalar.number_order import COMPARE, FLIPPED, WHOLE, compared, compared_with, literal_beside
 from pinotpy.functions.scalar.spec import MANY, Bound, Example, Operand, ScalarFunction, Value

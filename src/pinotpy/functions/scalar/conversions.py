@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from pinotpy.data_types import DataType
 from pinotpy.decimals import decode_decimal, encode_decimal
 from pinotpy.errors import InvalidQueryError, QueryExecutionError
-from pinotpy.functions.scalar.arguments import doubles, doubles_to_longs, ints, longs, map_distinct, numpy_of, texts
+from pinotpy.functions.arguments import doubles, doubles_to_longs, ints, longs, map_distinct, numpy_of, texts
 from pinotpy.functions.scalar.spec import Value
 
 _NUMBERS: Final = (DataType.INT, DataType.LONG, DataType.FLOAT, DataType.DOUBLE, DataType.BIG_DECIMAL)  # each holds those before it

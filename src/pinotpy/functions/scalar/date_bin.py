@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from pinotpy.data_types import DataType
 from pinotpy.errors import QueryExecutionError
-from pinotpy.functions.scalar.arguments import constant_text, expect_single
+from pinotpy.functions.arguments import constant_text, expect_single
 from pinotpy.functions.scalar.conversions import converted
 from pinotpy.functions.scalar.spec import Bound, Example, Operand, ScalarFunction, Value
 from pinotpy.pql.ast import Dialect

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError
-from pinotpy.functions.scalar.arguments import constant_text, expect_single
+from pinotpy.functions.arguments import constant_text, expect_single
 from pinotpy.functions.scalar.spec import Bound, Example, Operand, ScalarFunction
 from pinotpy.functions.scalar.time_units import long_array
 from pinotpy.functions.time.civil_time import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, Longs, day_of_week, day_of_year, week_of_year, year_month_day

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError, QueryExecutionError
-from pinotpy.functions.scalar.arguments import constant_text, expect_single, spread, texts
+from pinotpy.functions.arguments import constant_text, expect_single, spread, texts
 from pinotpy.functions.scalar.spec import Bound, Example, Operand, ScalarFunction, Value
 from pinotpy.functions.scalar.time_units import NANOS, convert_units, long_array, saturating_multiply, time_unit
 from pinotpy.functions.time.civil_time import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, Longs, truncating_divide, year_month_day

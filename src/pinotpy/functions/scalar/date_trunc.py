@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pinotpy.errors import InvalidQueryError
-from pinotpy.functions.scalar.arguments import constant_text, expect_single
+from pinotpy.functions.arguments import constant_text, expect_single
 from pinotpy.functions.scalar.spec import Bound, Example, Operand, ScalarFunction
 from pinotpy.functions.scalar.time_units import convert_units, long_function, output_unit, time_unit
 from pinotpy.functions.time.civil_time import UNITS, Longs

@@ -12,7 +12,7 @@ import pyarrow as pa
 from pinotpy.clock import SystemClock
 from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError
-from pinotpy.functions.scalar.arguments import constant_text, expect_single, texts
+from pinotpy.functions.arguments import constant_text, expect_single, texts
 from pinotpy.functions.scalar.date_trunc import calendar_unit
 from pinotpy.functions.scalar.spec import Bound, Example, Operand, ScalarFunction
 from pinotpy.functions.scalar.time_units import long_array, long_function

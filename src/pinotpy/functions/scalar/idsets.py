@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from pinotpy.data_types import DataType
-from pinotpy.functions.scalar.arguments import constant_text, expect_single, length_of, spread
+from pinotpy.functions.arguments import constant_text, expect_single, length_of, spread
 from pinotpy.functions.scalar.spec import Bound, Example, Operand, ScalarFunction, Value
 from pinotpy.functions.sketches.idset import lookup_values, read_id_set
 from pinotpy.pql.ast import Dialect

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from pinotpy.data_types import DataType
 from pinotpy.errors import QueryExecutionError
-from pinotpy.functions.scalar.arguments import constant_text, expect_single, map_distinct, texts
+from pinotpy.functions.arguments import constant_text, expect_single, map_distinct, texts
 from pinotpy.functions.scalar.spec import Bound, Example, Operand, ScalarFunction
 from pinotpy.functions.scalar.time_units import long_array
 from pinotpy.functions.time.date_patterns import format_instants

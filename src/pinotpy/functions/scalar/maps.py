@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError
-from pinotpy.functions.scalar.arguments import constant_text, map_distinct
+from pinotpy.functions.arguments import constant_text, map_distinct
 from pinotpy.functions.scalar.json_paths import VALUE_OF_TYPE, parse_json
 from pinotpy.functions.scalar.spec import Bound, Example, Operand, ScalarFunction, Value
 from pinotpy.pql.ast import Dialect

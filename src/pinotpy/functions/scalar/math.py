@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError
-from pinotpy.functions.scalar.arguments import doubles, doubles_to_longs, expect_single, length_of, longs, numpy_of, spread
+from pinotpy.functions.arguments import doubles, doubles_to_longs, expect_single, length_of, longs, numpy_of, spread
 from pinotpy.functions.scalar.conversions import common_type, converted
 from pinotpy.functions.scalar.spec import MANY, Bound, Example, Operand, ScalarFunction, Value
 from pinotpy.pql.ast import Dialect

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from pinotpy.data_types import LONG_MIN, DataType
 from pinotpy.decimals import encode_decimal
 from pinotpy.errors import QueryExecutionError
-from pinotpy.functions.scalar.arguments import doubles, longs
+from pinotpy.functions.arguments import doubles, longs
 from pinotpy.functions.scalar.conversions import decimal_of_text, decimal_order
 from pinotpy.pql.ast import Dialect, Expression, Literal
 

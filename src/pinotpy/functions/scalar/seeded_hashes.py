@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError
-from pinotpy.functions.scalar.arguments import constant_int, length_of, spread
+from pinotpy.functions.arguments import constant_int, length_of, spread
 from pinotpy.functions.scalar.spec import Bound, Example, Operand, ScalarFunction, Value
 from pinotpy.functions.scalar.text_arguments import BYTES, TEXT, argument, expect_single_texts
 from pinotpy.functions.sketches.murmur import byte_strings, murmur3_bytes

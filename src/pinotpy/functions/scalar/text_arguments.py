@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError, QueryExecutionError
-from pinotpy.functions.scalar.arguments import constant_int, constant_text, length_of, longs, map_distinct, texts
+from pinotpy.functions.arguments import constant_int, constant_text, length_of, longs, map_distinct, texts
 from pinotpy.functions.scalar.conversions import bytes_of_hex
 from pinotpy.functions.scalar.spec import Bound, Example, Operand, ScalarFunction, Value
 from pinotpy.pql.ast import Dialect

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError, QueryExecutionError
-from pinotpy.functions.scalar.arguments import constant_int, constant_text, map_distinct, texts
+from pinotpy.functions.arguments import constant_int, constant_text, map_distinct, texts
 from pinotpy.functions.scalar.conversions import on_array
 from pinotpy.functions.scalar.spec import Bound, Example, Operand, ScalarFunction, Value
 from pinotpy.functions.scalar.text_arguments import NUMBER, TEXT, expect_single_texts, in_slices, is_ascii, java_length, java_position, text_function

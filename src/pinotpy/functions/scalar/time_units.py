@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError, QueryExecutionError
-from pinotpy.functions.scalar.arguments import constant_text, expect_single, longs
+from pinotpy.functions.arguments import constant_text, expect_single, longs
 from pinotpy.functions.scalar.spec import Bound, Example, Operand, ScalarFunction, Value
 from pinotpy.functions.time.civil_time import DAY_MS, Longs, truncating_divide, units_between
 from pinotpy.pql.ast import Dialect

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType
 from pinotpy.errors import InvalidQueryError, QueryExecutionError
-from pinotpy.functions.scalar.arguments import doubles, expect_single, length_of, spread
+from pinotpy.functions.arguments import doubles, expect_single, length_of, spread
 from pinotpy.functions.scalar.array_values import rows_of
 from pinotpy.functions.scalar.arrays import element_type
 from pinotpy.functions.scalar.ragged import Ragged

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType
 from pinotpy.decimals import decode_decimal
-from pinotpy.functions.scalar.arguments import java_float_text
+from pinotpy.functions.arguments import java_float_text
 from pinotpy.functions.sketches.murmur import byte_strings
 from pinotpy.pql.literals import java_double_text
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from pinotpy.data_types import DataType
 from pinotpy.decimals import decode_decimal, encode_decimal
 from pinotpy.errors import InvalidConfigError, InvalidQueryError, QueryExecutionError
-from pinotpy.functions.scalar.arguments import doubles, length_of, map_distinct, spread, texts
+from pinotpy.functions.arguments import doubles, length_of, map_distinct, spread, texts
 from pinotpy.functions.scalar.spec import Bound, Example, Operand, ScalarFunction, Value
 from pinotpy.functions.user.user_functions import DTYPES, UserFunction
 from pinotpy.pql.ast import Dialect

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from pinotpy.data_types import DataType, FieldType, default_null_value
 from pinotpy.decimals import encode_decimal
 from pinotpy.errors import InvalidQueryError, PinotError, QueryExecutionError
-from pinotpy.functions.scalar.arguments import doubles, spread, texts
+from pinotpy.functions.arguments import doubles, spread, texts
 from pinotpy.functions.scalar.number_order import COMPARE, FLIPPED, compared, compared_alike, compared_with, is_number_type, literal_beside
 from pinotpy.functions.scalar.spec import Value
 from pinotpy.functions.scalar.spec import evaluate as evaluate_function

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType
 from pinotpy.errors import PinotError
-from pinotpy.functions.scalar.arguments import doubles
+from pinotpy.functions.arguments import doubles
 from pinotpy.functions.scalar.conversions import converted
 from pinotpy.kernels.vector import arithmetic, chains, choice, conditions, conversions, mixed_comparisons, operands
 from pinotpy.query.expression.chains import Constant, binary_steps, comparing_steps, unary_step
@@ -32,7 +32,7 @@ class Lanes(LaneRegisters):
     # --- types -------------------------------------------------------------------------------------------------------
 
     def as_double(self, lane: Lane) -> Lane:
-        """Values as DOUBLE, as functions.scalar.arguments.doubles."""
+        """Values as DOUBLE, as functions.arguments.doubles."""
         if lane.kind is Kind.DOUBLE:
             return lane
         if lane.is_constant:
@@ -50,7 +50,7 @@ class Lanes(LaneRegisters):
         return self._made(Kind.LONG, lane.data_type, [lane], choice.widen_flags.address, lane.register)
 
     def as_long(self, lane: Lane) -> Lane:
-        """Values as LONG, as functions.scalar.arguments.longs."""
+        """Values as LONG, as functions.arguments.longs."""
         return self.as_type(lane, DataType.LONG)
 
     def as_type(self, lane: Lane, target: DataType) -> Lane:

@@ -17,7 +17,7 @@ from pinotpy.segment.build.arrow_values import ColumnValues, column_values
 from pinotpy.segment.buffers import BufferSink
 from pinotpy.segment.build.chunk_codec import CHUNK_BYTES, DELTA, compress_chunks
 from pinotpy.segment.build.column_indexes import IndexedValues, wanted_indexes, write_indexes
-from pinotpy.segment.build.dictionary_encode import Encoded, encode_bytes, encode_fixed
+from pinotpy.segment.dictionary_encode import Encoded, encode_bytes, encode_fixed
 from pinotpy.segment.index.null_vector import write_null_vector
 from pinotpy.segment.index.sorted import write_sorted_index
 from pinotpy.segment.build.indexing import ColumnIndexing

@@ -20,7 +20,7 @@ from pinotpy.kernels.codec.csr import inverted_index
 from pinotpy.kernels.text.ordered_bytes import bytes_strictly_ascend
 from pinotpy.segment import layout
 from pinotpy.segment.buffers import BufferSink, ColumnBuffers, Wrong
-from pinotpy.segment.build.dictionary_encode import encode_bytes
+from pinotpy.segment.dictionary_encode import encode_bytes
 from pinotpy.segment.dictionary import VarDictionary
 from pinotpy.segment.index.json_pairs import flat_pairs
 from pinotpy.segment.layout import BufferEntry

@@ -17,7 +17,7 @@ from pinotpy.kernels.codec.csr import inverted_index
 from pinotpy.kernels.text.ordered_bytes import bytes_strictly_ascend
 from pinotpy.segment import layout
 from pinotpy.segment.buffers import BufferSink, ColumnBuffers, Wrong
-from pinotpy.segment.build.dictionary_encode import Encoded, encode_bytes
+from pinotpy.segment.dictionary_encode import Encoded, encode_bytes
 from pinotpy.segment.dictionary import VarDictionary
 from pinotpy.segment.layout import BufferEntry
 from pinotpy.segment.metadata import ColumnMetadata

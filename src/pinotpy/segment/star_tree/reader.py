@@ -14,7 +14,7 @@ from pinotpy.errors import UnknownColumnError
 from pinotpy.functions.sketches.hyperloglog import LOG2M_DEFAULT
 from pinotpy.kernels.runtime import abi
 from pinotpy.segment.buffers import ColumnBuffers
-from pinotpy.segment.build.dictionary_encode import id_dtype
+from pinotpy.segment.dictionary_encode import id_dtype
 from pinotpy.segment.column import STORED_WORD
 from pinotpy.segment.data_source import Column, Dictionary, JsonIndex, TextIndex
 from pinotpy.segment.metadata import PartitionMetadata

@@ -10,7 +10,7 @@ import numpy as np
 from pinotpy.errors import SegmentCorruptError
 from pinotpy.kernels.aggregate import star_tree as kernels
 from pinotpy.segment.buffers import ColumnBuffers
-from pinotpy.segment.build.dictionary_encode import id_dtype
+from pinotpy.segment.dictionary_encode import id_dtype
 from pinotpy.segment.metadata import ColumnMetadata, SegmentMetadata
 from pinotpy.segment.star_tree import metadata as names
 from pinotpy.segment.star_tree.metadata import StarTreeMetadata, StateMetadata

@@ -11,7 +11,7 @@ import numpy as np
 
 from pinotpy.errors import DataError
 from pinotpy.segment.buffers import BufferWriter, ColumnBuffers
-from pinotpy.segment.build.dictionary_encode import id_dtype
+from pinotpy.segment.dictionary_encode import id_dtype
 from pinotpy.segment.column import ImmutableColumn
 from pinotpy.segment.data_source import Column
 from pinotpy.segment.decoded_cache import DECODED

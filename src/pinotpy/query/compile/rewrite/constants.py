@@ -18,7 +18,7 @@ import pyarrow as pa
 from pinotpy.data_types import DataType
 from pinotpy.decimals import decode_decimal
 from pinotpy.errors import PinotError
-from pinotpy.functions.scalar.arguments import java_float_text
+from pinotpy.functions.arguments import java_float_text
 from pinotpy.functions.scalar.spec import find_scalar_function
 from pinotpy.pql.aggregation_names import is_aggregation
 from pinotpy.pql.ast import Call, Dialect, Expression, Literal, Position
