@@ -25,7 +25,7 @@ from pinotpy.client.controller import ControllerClient
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.pql.parser import parse_pql, parse_sql
-from pinotpy.query.compile.compile import compile_query
+from pinotpy.query.compile.statement import compile_query
 from pinotpy.query.execute import execute
 from pinotpy.query.model.options import query_options
 from pinotpy.query.result.combine import merge_partials

@@ -21,7 +21,7 @@ from sql_answers import check_sql
 from sql_questions import SqlQuestions
 from sql_tables import load_both, sql_table
 
-from pinotpy.query.group import top_groups
+from pinotpy.query.group import top_n_groups
 
 QUERIES_PER_TABLE = 50
 QUERIES = int(os.environ.get("PINOTPY_FUZZ", "3000"))
@@ -84,7 +84,7 @@ def run_seed(seed: int, directory: Path, seen: Counter[str]) -> int:
 @pytest.fixture(autouse=True)
 def groups_that_are_not_shown_are_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that has everything leaves them out from 4,096 groups on; here from one on, so that few rows try it."""
-    monkeypatch.setattr(top_groups, "GROUPS_MIN", 1)
+    monkeypatch.setattr(top_n_groups, "GROUPS_MIN", 1)
 
 
 def run_seeds(seeds: Sequence[int], directory: Path) -> None:

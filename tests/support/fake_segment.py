@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from pinotpy.data_types import DataType, FieldType, StoredType, default_null_value
 from pinotpy.errors import UnknownColumnError
-from pinotpy.kernels.codec.packing import bit_width, pack, unpack
+from pinotpy.kernels.codec.bit_packing import bit_width, pack, unpack
 from pinotpy.kernels.runtime import abi
 
 _WORD = {StoredType.INT: abi.T_INT, StoredType.LONG: abi.T_LONG, StoredType.FLOAT: abi.T_FLOAT, StoredType.DOUBLE: abi.T_DOUBLE, StoredType.VAR: abi.T_VAR}

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from pinotpy.config.table import TableConfig
-from pinotpy.query.filter import index_access
+from pinotpy.query.filter import index_choice
 from pinotpy.segment.build.indexing import resolve_indexing
 from pinotpy.segment.immutable import ImmutableSegment, open_segment
 from pinotpy.segment.index import inverted
@@ -41,14 +41,14 @@ def index_way(way: str) -> Iterator[None]:
         changes["_NS_SCAN_DOC"] = 1e6
     elif way == "bits":
         changes |= {"_NS_LIST_DOC": 1e6, "_NS_BITMAP_DOC": -1e6}
-    before = {name: getattr(index_access, name) for name in changes}
+    before = {name: getattr(index_choice, name) for name in changes}
     for name, price in changes.items():
-        setattr(index_access, name, price)
+        setattr(index_choice, name, price)
     try:
         yield
     finally:
         for name, price in before.items():
-            setattr(index_access, name, price)
+            setattr(index_choice, name, price)
 
 
 @contextmanager

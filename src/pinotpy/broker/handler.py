@@ -24,13 +24,13 @@ from pinotpy.config.schema import Schema
 from pinotpy.errors import ParseError, PinotError, QueryCancelledError, QueryTimeoutError, ServerNotRespondingError
 from pinotpy.pql.ast import Dialect, Statement
 from pinotpy.pql.parser import parse_pql, parse_sql
-from pinotpy.query.compile.compile import compile_query
-from pinotpy.query.compile.compile_constants import compile_without_table
+from pinotpy.query.compile.constants import compile_without_table
+from pinotpy.query.compile.statement import compile_query
 from pinotpy.query.model.context import QueryContext, QueryOptions
 from pinotpy.query.model.deadline import Check
 from pinotpy.query.model.options import asks_to_explain, query_options, response_bytes_max
-from pinotpy.query.result.answer import explain_constants, explanation
 from pinotpy.query.result.combine import merge_partials
+from pinotpy.query.result.explained_answer import explain_constants, explanation
 from pinotpy.query.result.partial import QueryException, Statistics
 from pinotpy.query.result.reduce import constant_row, reduce_partials
 from pinotpy.query.result.reduced import ReducedResult
@@ -38,7 +38,7 @@ from pinotpy.query.result.response import arrow
 from pinotpy.query.result.response import pql as pql_response
 from pinotpy.query.result.response import sql as sql_response
 from pinotpy.query.result.response.envelope import Envelope
-from pinotpy.query.result.short_answers import shown_shortly
+from pinotpy.query.result.small_answers import shown_shortly
 from pinotpy.query.runtime.trace import UNTIMED, Entry, Laps, trace_text
 
 __all__ = ["Broker", "BrokerLimits", "Question", "SendToServer", "answer_query", "parse_key_values"]

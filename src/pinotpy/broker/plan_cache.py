@@ -20,7 +20,7 @@ from pinotpy.query.compile.templates import Template, make_template
 from pinotpy.query.model.context import LiteralValue, QueryContext, QueryOptions
 from pinotpy.query.model.context_codec import encode_context
 from pinotpy.query.model.literals import blank, literals_of
-from pinotpy.query.result.short_answers import ShortAnswer, short_answer_of
+from pinotpy.query.result.small_answers import ShortAnswer, short_answer_of
 
 PLANS_MAX = 512
 SHAPES_MAX = 512
@@ -82,7 +82,7 @@ class Plan:
         return self.context if self.schema is schema else None
 
     def short_answer(self) -> ShortAnswer | None:
-        """How few rows become the answer (query/result/short_answers.py), found out once; None: the long way."""
+        """How few rows become the answer (query/result/small_answers.py), found out once; None: the long way."""
         if self.context is None:
             return None
         if self.short is None:

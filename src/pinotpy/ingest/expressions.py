@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 from pinotpy.data_types import INT_MIN, LONG_MIN, DataType
 from pinotpy.decimals import encode_decimal
 from pinotpy.errors import Fault, InvalidConfigError, InvalidQueryError, ParseError, QueryExecutionError
-from pinotpy.functions.loading import load_user_functions
 from pinotpy.functions.arguments import spread, texts
+from pinotpy.functions.loading import load_user_functions
 from pinotpy.functions.scalar.comparisons import truths
 from pinotpy.functions.scalar.spec import bind, find_scalar_function, scalar_functions
 from pinotpy.functions.scalar.spec import evaluate as evaluate_function

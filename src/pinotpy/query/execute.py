@@ -11,15 +11,15 @@ import numpy as np
 
 from pinotpy.pql.ast import Dialect
 from pinotpy.query.explain.plans import explain_segments
-from pinotpy.query.group.aggregate import run_aggregation
 from pinotpy.query.group.distinct import run_distinct
 from pinotpy.query.group.group_by import run_group_by
-from pinotpy.query.group.top_groups import pays_off_to_choose
+from pinotpy.query.group.top_n_groups import pays_off_to_choose
+from pinotpy.query.group.ungrouped import run_aggregation
 from pinotpy.query.model.context import QueryContext, QueryKind
 from pinotpy.query.order.segment_order import in_order_of_values
-from pinotpy.query.order.selection import run_selection
-from pinotpy.query.plan.plan import ScanPlan
-from pinotpy.query.plan.scan import build_scan
+from pinotpy.query.order.select import run_selection
+from pinotpy.query.plan.build import build_scan
+from pinotpy.query.plan.scan_plan import ScanPlan
 from pinotpy.query.plan.star_tree.plans import plans_of
 from pinotpy.query.result.combine import merge_partials
 from pinotpy.query.result.partial import PartialResult, Statistics

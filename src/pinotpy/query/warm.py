@@ -13,17 +13,17 @@ from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.data_types import DataType
 from pinotpy.decimals import encode_decimal
-from pinotpy.kernels.aggregate import distinct_rows, double_digits, pairs, rank_search, ranks, value_bits
-from pinotpy.kernels.codec import packing
-from pinotpy.kernels.filter import doc_sets, postings, resolve, short_lists
-from pinotpy.kernels.group import dealing, few_rows, global_groups, global_ids, lasting_groups, merge, numbering, top_groups
-from pinotpy.kernels.scan import binding
-from pinotpy.kernels.sketch import murmur, registers, wide_registers
-from pinotpy.kernels.text import text_blooms, text_numbers, text_parts, text_search
+from pinotpy.kernels.aggregate import distinct_bitmaps, distinct_pairs, distinct_rows, double_digits, rank_select, ranks
+from pinotpy.kernels.codec import bit_packing
+from pinotpy.kernels.filter import dictionary_lookup, posting_bitmaps, postings, short_postings
+from pinotpy.kernels.group import compact_merge, merge_rows, number_keys, radix_partition, shared_codes, shared_direct_table, thread_hash_table, top_n_groups
+from pinotpy.kernels.scan import program
+from pinotpy.kernels.sketch import hyperloglog, murmur, register_hashes
+from pinotpy.kernels.text import block_blooms, segment_text_codes, substring_search, text_codes
 from pinotpy.kernels.vector import gather
 from pinotpy.pql.parser import parse_pql, parse_sql
-from pinotpy.query.aggregate import registers as hashes_of_texts
-from pinotpy.query.compile.compile import compile_query
+from pinotpy.query.aggregate import sketches as hashes_of_texts
+from pinotpy.query.compile.statement import compile_query
 from pinotpy.query.execute import execute
 from pinotpy.query.model.context import QueryOptions
 from pinotpy.query.result.combine import merge_partials
@@ -118,35 +118,35 @@ def warm() -> None:
         for segment in segments:
             segment.close()
     _warm_unpacking()
-    numbering.warm()
-    text_numbers.warm()
-    wide_registers.warm()
-    text_blooms.warm()
-    text_search.warm()
-    text_parts.warm()
-    merge.warm()
-    global_ids.warm()
-    pairs.warm()
+    number_keys.warm()
+    segment_text_codes.warm()
+    register_hashes.warm()
+    block_blooms.warm()
+    substring_search.warm()
+    text_codes.warm()
+    merge_rows.warm()
+    shared_codes.warm()
+    distinct_pairs.warm()
     distinct_rows.warm()
     double_digits.warm()
     ranks.warm()
-    rank_search.warm()
-    value_bits.warm()
+    rank_select.warm()
+    distinct_bitmaps.warm()
     murmur.warm()
-    registers.warm()
-    resolve.warm()
+    hyperloglog.warm()
+    dictionary_lookup.warm()
     postings.warm()
-    short_lists.warm()
+    short_postings.warm()
     hashes_of_texts.warm()
     some = np.zeros(1, np.int64)
-    pairs.bytes_at(some.ctypes.data, some.nbytes)
-    global_groups.warm()
-    few_rows.warm()
+    distinct_pairs.bytes_at(some.ctypes.data, some.nbytes)
+    shared_direct_table.warm()
+    compact_merge.warm()
     gather.warm()
-    binding.warm()
-    top_groups.warm()
-    lasting_groups.warm()
-    dealing.warm()
+    program.warm()
+    top_n_groups.warm()
+    thread_hash_table.warm()
+    radix_partition.warm()
 
 
 def _warm_doc_sets(metas: NDArray[np.int64]) -> None:
@@ -154,17 +154,17 @@ def _warm_doc_sets(metas: NDArray[np.int64]) -> None:
     first, third, ids = np.zeros(1, np.int64), np.full(1, 2), np.array([[0, 1]] * 3)
     sets, spans, sizes = np.zeros(1, np.uint64), np.zeros((3, 3), np.int64), np.zeros(1, np.int64)
     at = np.full(1, sets.ctypes.data)
-    doc_sets.add_posting_ranges(metas, first, ids, at)
-    doc_sets.add_postings_of(metas, first, np.zeros(1, np.uint32), ids, at)
-    doc_sets.list_bitmaps(metas, first[:0], ids, np.zeros(1, np.int64), np.zeros(1, np.int32))
-    doc_sets.range_spans(metas, ids, 0, 0.0, 0, 0.0, spans)
-    doc_sets.add_ranges(metas, third, spans, ids, 0, 0.0, 0, 0.0, at)
-    doc_sets.set_sizes(at, ids[:1], sizes)
-    doc_sets.list_sets(at, ids[:1], np.zeros(2, np.int64), np.zeros(4, np.int32))
+    posting_bitmaps.add_posting_ranges(metas, first, ids, at)
+    posting_bitmaps.add_postings_of(metas, first, np.zeros(1, np.uint32), ids, at)
+    posting_bitmaps.list_bitmaps(metas, first[:0], ids, np.zeros(1, np.int64), np.zeros(1, np.int32))
+    posting_bitmaps.range_spans(metas, ids, 0, 0.0, 0, 0.0, spans)
+    posting_bitmaps.add_ranges(metas, third, spans, ids, 0, 0.0, 0, 0.0, at)
+    posting_bitmaps.set_sizes(at, ids[:1], sizes)
+    posting_bitmaps.list_sets(at, ids[:1], np.zeros(2, np.int64), np.zeros(4, np.int32))
 
 
 def _warm_unpacking() -> None:
     # As packed columns are mapped: read-only.
-    packed, ids = np.zeros(packing.packed_words(1, 1), np.uint32), np.zeros(1, np.uint32)
+    packed, ids = np.zeros(bit_packing.packed_words(1, 1), np.uint32), np.zeros(1, np.uint32)
     packed.flags.writeable = False
-    packing.unpack(packed, 1, 0, ids)
+    bit_packing.unpack(packed, 1, 0, ids)

@@ -10,16 +10,16 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pinotpy.data_types import StoredType
-from pinotpy.kernels.codec.packing import unpack
+from pinotpy.kernels.codec.bit_packing import unpack
 from pinotpy.kernels.codec.roaring import docs_of_bitmap
 from pinotpy.kernels.runtime import abi
 from pinotpy.segment import layout
 from pinotpy.segment.buffers import ColumnBuffers
 from pinotpy.segment.build.chunk_codec import decompress_chunks
-from pinotpy.segment.dictionary_encode import id_dtype
 from pinotpy.segment.data_source import Dictionary, JsonIndex, TextIndex
 from pinotpy.segment.decoded_cache import DECODED
 from pinotpy.segment.dictionary import FixedDictionary, VarDictionary
+from pinotpy.segment.dictionary_encode import id_dtype
 from pinotpy.segment.index.bloom import BLOCK_BYTES
 from pinotpy.segment.index.json import mapped_json_index
 from pinotpy.segment.index.text import MappedTextIndex

@@ -122,7 +122,7 @@ def partition_ids(function_name: str, num_partitions: int, values: NDArray[Any] 
     # Imported here: a broker prunes by `partition_of` and needs neither Arrow nor a compiler for it.
     import pyarrow as pa
 
-    from pinotpy.kernels.text.text_hashes import bytes_hash_codes, murmur2_texts, string_hash_codes
+    from pinotpy.kernels.text.java_hashes import bytes_hash_codes, murmur2_texts, string_hash_codes
 
     texts = _texts(values, data_type)
     if texts is None:

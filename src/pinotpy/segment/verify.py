@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 
 from pinotpy.data_types import StoredType
 from pinotpy.errors import SegmentCorruptError
-from pinotpy.kernels.codec.packing import bit_width, packed_max, packed_words
+from pinotpy.kernels.codec.bit_packing import bit_width, packed_max, packed_words
 from pinotpy.kernels.text.ordered_bytes import bytes_strictly_ascend
 from pinotpy.segment import layout
 from pinotpy.segment.buffers import ColumnBuffers, Wrong
-from pinotpy.segment.dictionary_encode import DICTIONARY_MAX_BYTES, id_dtype
 from pinotpy.segment.checksum import crc32c
+from pinotpy.segment.dictionary_encode import DICTIONARY_MAX_BYTES, id_dtype
 from pinotpy.segment.directory.directory import SegmentDirectory
 from pinotpy.segment.index.bloom import check_bloom_size
 from pinotpy.segment.index.inverted import check_inverted_index, check_inverted_sizes

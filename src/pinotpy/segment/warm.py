@@ -9,10 +9,10 @@ from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.functions.json.json_records import JsonIndexing
 from pinotpy.kernels.codec.bloom import BLOCK_WORDS, set_bits
-from pinotpy.kernels.codec.csr import inverted_index, sorted_starts
 from pinotpy.kernels.codec.numbered_entries import grown, new_table
+from pinotpy.kernels.codec.posting_builder import inverted_index, sorted_starts
 from pinotpy.kernels.codec.roaring import bitmap_offsets, bitmaps_at, docs_of_bitmap, first_bad_bitmap
-from pinotpy.kernels.filter.doc_sets import assign_buckets
+from pinotpy.kernels.filter.posting_bitmaps import assign_buckets
 from pinotpy.segment.build.builder import build_segment_into
 from pinotpy.segment.directory.memory_directory import MemoryDirectory
 from pinotpy.segment.immutable import open_segment

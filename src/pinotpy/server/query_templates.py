@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pinotpy.errors import DataError
 from pinotpy.query.model.context import QueryContext
 from pinotpy.query.model.literals import decode_literals, with_literals
-from pinotpy.query.plain import is_counted, is_plain, is_sorted
 from pinotpy.rpc.wire import BoundRequest, RequestKind, ServerRequest, decode_request, template_digest
+from pinotpy.server.inline_queries import is_counted, is_plain, is_sorted
 
 TEMPLATES_MAX = 2048
 TEMPLATES_MAX_BYTES = 64 << 20

@@ -7,7 +7,7 @@ from pinotpy.broker.plan_cache import PLANS_MAX, Plan, PlanCache
 from pinotpy.config.schema import Schema
 from pinotpy.pql.ast import Dialect
 from pinotpy.pql.parser import parse_pql
-from pinotpy.query.compile.compile import compile_query
+from pinotpy.query.compile.statement import compile_query
 from pinotpy.query.model.context import QueryOptions
 
 TEXT = "SELECT COUNT(*) FROM ads WHERE clicks = 3"

@@ -25,7 +25,7 @@ from pinotpy.cli.sample_queries import FIRST_FULL_QUERY, SAMPLES
 from pinotpy.client.controller import ControllerClient
 from pinotpy.ingest.flights import flights_schema
 from pinotpy.pql.parser import parse_pql, parse_sql
-from pinotpy.query.compile.compile import compile_query
+from pinotpy.query.compile.statement import compile_query
 from pinotpy.query.model.context import QueryOptions
 from pinotpy.service.ports import free_port
 

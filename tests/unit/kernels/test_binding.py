@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pinotpy.kernels.runtime import abi
-from pinotpy.kernels.scan import binding
+from pinotpy.kernels.scan import program as binding
 
 
 def test_programs_are_their_sections_one_after_another() -> None:

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pinotpy.kernels.filter import dictionary_search, planning
+from pinotpy.kernels.filter import dictionary_ranges, planner
 from pinotpy.kernels.runtime import abi
 
 FUNCTIONS = np.array([1, 2, 3], np.int64)
 NO_BYTES = np.zeros(0, np.uint8)
 TYPES = {abi.T_INT: np.int32, abi.T_LONG: np.int64, abi.T_FLOAT: np.float32, abi.T_DOUBLE: np.float64}
-NUMBERS_OF_SEGMENTS = [1, 2, dictionary_search.LANES + 1, 2 * dictionary_search.LANES + 7]
+NUMBERS_OF_SEGMENTS = [1, 2, dictionary_ranges.LANES + 1, 2 * dictionary_ranges.LANES + 7]
 
 
 def some_of(values: list[Any], rng: random.Random, way: str) -> list[Any]:
@@ -29,9 +29,9 @@ def some_of(values: list[Any], rng: random.Random, way: str) -> list[Any]:
 
 
 def found(metas: np.ndarray, literals: tuple[Any, ...]) -> list[tuple[int, int]]:
-    table = np.zeros((planning.LEG_ROWS, len(metas)), np.int64)
-    planning.range_leg(metas, table.reshape(-1), *literals, 0, 0, 0, False, FUNCTIONS)
-    return [tuple(ids) for ids in table[planning.L_IDS : planning.L_IDS + 2].reshape(-1, 2).tolist()]
+    table = np.zeros((planner.LEG_ROWS, len(metas)), np.int64)
+    planner.range_leg(metas, table.reshape(-1), *literals, 0, 0, 0, False, FUNCTIONS)
+    return [tuple(ids) for ids in table[planner.L_IDS : planner.L_IDS + 2].reshape(-1, 2).tolist()]
 
 
 def texts_meta(values: list[bytes], keep: list[Any]) -> np.ndarray:
@@ -88,9 +88,9 @@ def test_segments_that_are_excluded_are_not_looked_at() -> None:
     keep: list[Any] = []
     metas = np.array([texts_meta([b"a", b"b", b"c"], keep) for _ in range(5)])
     metas[[1, 3], abi.M_DICTIONARY] = metas[[1, 3], abi.M_DICTIONARY_OFFSETS] = 0  # nobody may read there
-    table = np.zeros((planning.LEG_ROWS, 5), np.int64)
-    table[planning.L_RULE].view(np.int8)[[1, 3]] = 1
+    table = np.zeros((planner.LEG_ROWS, 5), np.int64)
+    table[planner.L_RULE].view(np.int8)[[1, 3]] = 1
     literals = (0, 0.0, 0, 0.0, np.array(bytearray(b"b"), np.uint8), np.array(bytearray(b"b\0"), np.uint8), True)
-    planning.range_leg(metas, table.reshape(-1), *literals, 0, 0, 0, False, FUNCTIONS)
-    assert table[planning.L_IDS : planning.L_IDS + 2].reshape(-1, 2)[[0, 2, 4]].tolist() == [[1, 2]] * 3
-    assert table[planning.L_RANGED].view(np.int8)[:5].tolist() == [1, 0, 1, 0, 1]
+    planner.range_leg(metas, table.reshape(-1), *literals, 0, 0, 0, False, FUNCTIONS)
+    assert table[planner.L_IDS : planner.L_IDS + 2].reshape(-1, 2)[[0, 2, 4]].tolist() == [[1, 2]] * 3
+    assert table[planner.L_RANGED].view(np.int8)[:5].tolist() == [1, 0, 1, 0, 1]

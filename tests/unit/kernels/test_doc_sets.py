@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pinotpy.kernels.codec.csr import inverted_index
-from pinotpy.kernels.filter import doc_sets
+from pinotpy.kernels.codec.posting_builder import inverted_index
+from pinotpy.kernels.filter import posting_bitmaps
 from pinotpy.kernels.runtime import abi
 from pinotpy.segment.index.range import write_range_index
 
@@ -43,10 +43,10 @@ def test_lists_of_a_run_are_the_set_bits_in_order(num_docs: int) -> None:
         runs = np.array([(low, high) for low in edges for high in edges if low <= high], np.int64)
         at = np.full(len(runs), found.ctypes.data)
         sizes = np.zeros(len(runs), np.int64)
-        doc_sets.set_sizes(at, runs, sizes)
+        posting_bitmaps.set_sizes(at, runs, sizes)
         starts = np.concatenate([[0], np.cumsum(sizes)])
         listed = np.empty(int(starts[-1]) + 1, np.int32)
-        doc_sets.list_sets(at, runs, starts, listed)
+        posting_bitmaps.list_sets(at, runs, starts, listed)
         for i, (low, high) in enumerate(runs.tolist()):
             assert listed[starts[i] : starts[i + 1]].tolist() == (np.flatnonzero(flags[low:high]) + low).tolist()
 
@@ -93,9 +93,9 @@ def test_a_range_selects_the_docs_whose_values_lie_in_it(kind: str, num_docs: in
             whole = values.dtype.kind in "iu"
             ends = (int(low) if whole else 0, float(low), int(high) if whole else 0, float(high))
             spans = np.zeros((1, 3), np.int64)
-            doc_sets.range_spans(meta, ids, *ends, spans)
+            posting_bitmaps.range_spans(meta, ids, *ends, spans)
             found = np.zeros((num_docs + 63) // 64, np.uint64)
-            doc_sets.add_ranges(meta, np.zeros(1, np.int64), spans, ids, *ends, np.array([found.ctypes.data]))
+            posting_bitmaps.add_ranges(meta, np.zeros(1, np.int64), spans, ids, *ends, np.array([found.ctypes.data]))
             inside = (values >= low) & (values <= high)
             expected = np.flatnonzero(np.add.reduceat(inside, mv_offsets[:-1].astype(np.int64)) > 0)
             assert docs_of(found, num_docs) == expected.tolist(), (low, high)
@@ -111,7 +111,7 @@ def test_postings_become_sets(num_docs: int) -> None:
     meta[1, abi.M_INVERTED_OFFSETS], meta[1, abi.M_INVERTED_DOCS] = offsets.ctypes.data, docs.ctypes.data
     one, found = np.ones(1, np.int64), np.zeros((num_docs + 63) // 64, np.uint64)
     at = np.array([found.ctypes.data])
-    doc_sets.add_posting_ranges(meta, one, np.array([[0, 0], [2, 5]]), at)
+    posting_bitmaps.add_posting_ranges(meta, one, np.array([[0, 0], [2, 5]]), at)
     assert docs_of(found, num_docs) == np.flatnonzero((ids >= 2) & (ids < 5)).tolist()
-    doc_sets.add_postings_of(meta, one, np.array([7, 0, 8], np.uint32), np.array([[0, 0], [1, 3]]), at)
+    posting_bitmaps.add_postings_of(meta, one, np.array([7, 0, 8], np.uint32), np.array([[0, 0], [1, 3]]), at)
     assert docs_of(found, num_docs) == np.flatnonzero(((ids >= 2) & (ids < 5)) | (ids == 0) | (ids == 8)).tolist()

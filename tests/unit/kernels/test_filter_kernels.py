@@ -11,12 +11,12 @@ from fake_segment import FakeSegment, fake_column
 from numba import njit
 
 from pinotpy.data_types import DataType
-from pinotpy.kernels.filter import filters
+from pinotpy.kernels.filter import predicates
 from pinotpy.kernels.runtime import abi, bit_flags
 from pinotpy.pql.ast import Dialect, Identifier
 from pinotpy.query.model.context import And, Bound, ColumnRef, Comparison, OutputColumn, Predicate, QueryContext, QueryKind
-from pinotpy.query.order.selection import run_selection
-from pinotpy.query.plan.scan import build_scan
+from pinotpy.query.order.select import run_selection
+from pinotpy.query.plan.build import build_scan
 from pinotpy.query.runtime.control import QueryControl
 
 _FLAGS_FROM, _ANY_FROM = bit_flags.flags_from, bit_flags.any_from
@@ -71,13 +71,13 @@ def _runs(rng: np.random.Generator, cardinality: int, count: int) -> list[int]:
 @pytest.mark.parametrize(
     ("cardinality", "count", "function"),
     [
-        (5, 1, filters.ids_runs),
-        (256, 3, filters.ids_runs),
-        (250, 60, filters.ids_lut),
-        (3_000, 2, filters.ids_runs),
-        (3_000, 300, filters.ids_lut),
-        (70_000, 1, filters.ids_runs),
-        (70_000, 500, filters.ids_bits),
+        (5, 1, predicates.ids_runs),
+        (256, 3, predicates.ids_runs),
+        (250, 60, predicates.ids_lut),
+        (3_000, 2, predicates.ids_runs),
+        (3_000, 300, predicates.ids_lut),
+        (70_000, 1, predicates.ids_runs),
+        (70_000, 500, predicates.ids_bits),
     ],
 )
 @pytest.mark.parametrize("negated", [False, True])

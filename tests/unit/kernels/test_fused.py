@@ -13,7 +13,7 @@ import pytest
 from numba import njit
 
 from pinotpy.kernels.runtime import abi
-from pinotpy.kernels.vector import chains, fetch, fused
+from pinotpy.kernels.vector import fetch, fused_instruction, fused_program
 
 _CALL = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 _DOCS = 5_000
@@ -52,7 +52,7 @@ def _run(metas: Sequence[np.ndarray[Any, Any]], steps: Sequence[Sequence[int]], 
         own[abi.A0 : abi.A0 + 2] = register, meta.ctypes.data
         row[abi.A0 + 4 + 2 * number : abi.A0 + 6 + 2 * number] = meta.ctypes.data, register
         assert _CALL(fetch.fetch_unless_in_a_row.address)(state.address, own.ctypes.data) == abi.E_OK
-    assert _CALL(fused.fused_doubles.address)(state.address, row.ctypes.data) == abi.E_OK
+    assert _CALL(fused_instruction.fused_doubles.address)(state.address, row.ctypes.data) == abi.E_OK
     return state
 
 
@@ -84,26 +84,31 @@ _COLUMNS: dict[str, tuple[np.ndarray[Any, Any], np.ndarray[Any, Any] | None]] = 
 def test_columns_are_read_as_doubles(name: str, run: str) -> None:
     values, dictionary = _COLUMNS[name]
     docs, dense = _RUNS[run]
-    state = _run([_meta(values, dictionary)], [(fused.COLUMN, chains.SET, 0, 0), (chains.CONSTANT, chains.STORE, 0, 0)], docs, dense=dense)
+    state = _run(
+        [_meta(values, dictionary)],
+        [(fused_instruction.COLUMN, fused_program.SET, 0, 0), (fused_program.CONSTANT, fused_program.STORE, 0, 0)],
+        docs,
+        dense=dense,
+    )
     wanted = (values if dictionary is None else dictionary[values])[docs].astype(np.float64)
     assert np.array_equal(state.registers[0, : len(docs)], wanted.view(np.int64))
 
 
 _BINARY: dict[int, Callable[[Any, Any], Any]] = {
-    chains.ADD: np.add,
-    chains.SUBTRACT: np.subtract,
-    chains.SUBTRACT_FROM: lambda a, v: v - a,
-    chains.MULTIPLY: np.multiply,
-    chains.DIVIDE: np.divide,
-    chains.DIVIDE_INTO: lambda a, v: v / a,
+    fused_program.ADD: np.add,
+    fused_program.SUBTRACT: np.subtract,
+    fused_program.SUBTRACT_FROM: lambda a, v: v - a,
+    fused_program.MULTIPLY: np.multiply,
+    fused_program.DIVIDE: np.divide,
+    fused_program.DIVIDE_INTO: lambda a, v: v / a,
 }
 _UNARY: dict[int, Callable[[Any], Any]] = {
-    chains.ABSOLUTE: np.abs,
-    chains.NEGATE: np.negative,
-    chains.FLOOR: np.floor,
-    chains.CEIL: np.ceil,
-    chains.SQUARE_ROOT: np.sqrt,
-    chains.CANONICAL: lambda a: np.where(np.isnan(a), np.nan, a + 0.0),
+    fused_program.ABSOLUTE: np.abs,
+    fused_program.NEGATE: np.negative,
+    fused_program.FLOOR: np.floor,
+    fused_program.CEIL: np.ceil,
+    fused_program.SQUARE_ROOT: np.sqrt,
+    fused_program.CANONICAL: lambda a: np.where(np.isnan(a), np.nan, a + 0.0),
 }
 
 
@@ -118,15 +123,15 @@ def test_operations_are_those_of_ieee_754(run: str) -> None:
     docs, dense = _RUNS[run]
     metas = [_meta(_DOUBLES), _meta(_OTHERS)]
     a, v = _DOUBLES[docs], _OTHERS[docs]
-    first, end = (fused.COLUMN, chains.SET, 0, 0), (chains.CONSTANT, chains.STORE, 0, 0)
+    first, end = (fused_instruction.COLUMN, fused_program.SET, 0, 0), (fused_program.CONSTANT, fused_program.STORE, 0, 0)
     with np.errstate(all="ignore"):
         for operation, compute in _BINARY.items():
-            found = _run(metas, [first, (fused.COLUMN, operation, 1, 0), end], docs, dense=dense).registers[0, : len(docs)].view(np.float64)
+            found = _run(metas, [first, (fused_instruction.COLUMN, operation, 1, 0), end], docs, dense=dense).registers[0, : len(docs)].view(np.float64)
             assert _same_bits(found, compute(a, v)), operation
-            found = _run(metas, [first, (chains.CONSTANT, operation, _bits(-0.3), 0), end], docs, dense=dense).registers[0, : len(docs)].view(np.float64)
+            found = _run(metas, [first, (fused_program.CONSTANT, operation, _bits(-0.3), 0), end], docs, dense=dense).registers[0, : len(docs)].view(np.float64)
             assert _same_bits(found, compute(a, np.float64(-0.3))), operation
         for unary, of_one in _UNARY.items():
-            found = _run(metas, [first, (chains.CONSTANT, unary, 0, 0), end], docs, dense=dense).registers[0, : len(docs)].view(np.float64)
+            found = _run(metas, [first, (fused_program.CONSTANT, unary, 0, 0), end], docs, dense=dense).registers[0, : len(docs)].view(np.float64)
             assert _same_bits(found, of_one(a)), unary
 
 
@@ -134,12 +139,12 @@ def test_operations_are_those_of_ieee_754(run: str) -> None:
 def test_what_is_kept_comes_back(run: str) -> None:
     """(a + v) * a − (v / 3 − (a − v)), three slots deep."""
     docs, dense = _RUNS[run]
-    column, keep = (fused.COLUMN, chains.SET, 0, 0), [(chains.KEPT, chains.KEEP, slot, 0) for slot in range(2)]
+    column, keep = (fused_instruction.COLUMN, fused_program.SET, 0, 0), [(fused_program.KEPT, fused_program.KEEP, slot, 0) for slot in range(2)]
     steps = [
-        column, (fused.COLUMN, chains.ADD, 1, 0), (fused.COLUMN, chains.MULTIPLY, 0, 0), keep[0],
-        (fused.COLUMN, chains.SET, 1, 0), (chains.CONSTANT, chains.DIVIDE, _bits(3.0), 0), keep[1],
-        column, (fused.COLUMN, chains.SUBTRACT, 1, 0), (chains.KEPT, chains.SUBTRACT_FROM, 1, 0), (chains.KEPT, chains.SUBTRACT_FROM, 0, 0),
-        (chains.CONSTANT, chains.STORE, 0, 0),
+        column, (fused_instruction.COLUMN, fused_program.ADD, 1, 0), (fused_instruction.COLUMN, fused_program.MULTIPLY, 0, 0), keep[0],
+        (fused_instruction.COLUMN, fused_program.SET, 1, 0), (fused_program.CONSTANT, fused_program.DIVIDE, _bits(3.0), 0), keep[1],
+        column, (fused_instruction.COLUMN, fused_program.SUBTRACT, 1, 0), (fused_program.KEPT, fused_program.SUBTRACT_FROM, 1, 0), (fused_program.KEPT, fused_program.SUBTRACT_FROM, 0, 0),
+        (fused_program.CONSTANT, fused_program.STORE, 0, 0),
     ]  # fmt: skip
     a, v = _DOUBLES[docs], _OTHERS[docs]
     found = _run([_meta(_DOUBLES), _meta(_OTHERS)], steps, docs, dense=dense).registers[0, : len(docs)].view(np.float64)
@@ -153,37 +158,41 @@ def test_comparisons_write_flags(run: str) -> None:
     a, v = _DOUBLES[docs], _OTHERS[docs]
     equal = (a == v) | (np.isnan(a) & np.isnan(v))
     wanted = {
-        chains.EQUAL: equal, chains.NOT_EQUAL: ~equal, chains.LESS: a < v, chains.LESS_OR_EQUAL: a <= v,
-        chains.GREATER: a > v, chains.GREATER_OR_EQUAL: a >= v,
+        fused_program.EQUAL: equal, fused_program.NOT_EQUAL: ~equal, fused_program.LESS: a < v, fused_program.LESS_OR_EQUAL: a <= v,
+        fused_program.GREATER: a > v, fused_program.GREATER_OR_EQUAL: a >= v,
     }  # fmt: skip
-    first = (fused.COLUMN, chains.SET, 0, 0)
+    first = (fused_instruction.COLUMN, fused_program.SET, 0, 0)
     for comparison, flags in wanted.items():
-        state = _run([_meta(_DOUBLES), _meta(_OTHERS)], [first, (fused.COLUMN, comparison, 1, 0)], docs, dense=dense)
+        state = _run([_meta(_DOUBLES), _meta(_OTHERS)], [first, (fused_instruction.COLUMN, comparison, 1, 0)], docs, dense=dense)
         assert np.array_equal(state.registers[0].view(np.uint8)[: len(docs)], flags), comparison
-    state = _run([_meta(_DOUBLES)], [first, (chains.CONSTANT, chains.BETWEEN, _bits(-3.0), _bits(1.5))], docs, dense=dense)
+    state = _run([_meta(_DOUBLES)], [first, (fused_program.CONSTANT, fused_program.BETWEEN, _bits(-3.0), _bits(1.5))], docs, dense=dense)
     assert np.array_equal(state.registers[0].view(np.uint8)[: len(docs)], (a >= -3.0) & (a <= 1.5))
 
 
-@pytest.mark.parametrize("docs", [chains.CHUNK, 3 * chains.CHUNK, abi.BLOCK])
+@pytest.mark.parametrize("docs", [fused_program.CHUNK, 3 * fused_program.CHUNK, abi.BLOCK])
 def test_comparisons_write_bits(docs: int) -> None:
     """A bit a doc, from the chunk on that is asked for: what lies before it stays as it was."""
     a, v = _DOUBLES[:docs], _OTHERS[:docs]
     equal = (a == v) | (np.isnan(a) & np.isnan(v))
     wanted = {
-        chains.EQUAL: equal, chains.NOT_EQUAL: ~equal, chains.LESS: a < v, chains.LESS_OR_EQUAL: a <= v,
-        chains.GREATER: a > v, chains.GREATER_OR_EQUAL: a >= v, chains.BETWEEN: (a >= v) & (a <= 1.5),
+        fused_program.EQUAL: equal, fused_program.NOT_EQUAL: ~equal, fused_program.LESS: a < v, fused_program.LESS_OR_EQUAL: a <= v,
+        fused_program.GREATER: a > v, fused_program.GREATER_OR_EQUAL: a >= v, fused_program.BETWEEN: (a >= v) & (a <= 1.5),
     }  # fmt: skip
-    first_byte = chains.CHUNK // 8 if docs > chains.CHUNK else 0
+    first_byte = fused_program.CHUNK // 8 if docs > fused_program.CHUNK else 0
     for comparison, flags in wanted.items():
         steps = np.array(
-            [[chains.DOUBLES, chains.SET, _DOUBLES.ctypes.data, 0], [chains.DOUBLES, comparison + chains.AS_BITS, _OTHERS.ctypes.data, _bits(1.5)]], np.int64
+            [
+                [fused_program.DOUBLES, fused_program.SET, _DOUBLES.ctypes.data, 0],
+                [fused_program.DOUBLES, comparison + fused_program.AS_BITS, _OTHERS.ctypes.data, _bits(1.5)],
+            ],
+            np.int64,
         )
         out = np.full(docs // 8 + 8, 0xA5, np.uint8)
-        _bits_of_chunks(steps.ctypes.data, len(steps), first_byte * 8 // chains.CHUNK, docs // chains.CHUNK, out.ctypes.data)
+        _bits_of_chunks(steps.ctypes.data, len(steps), first_byte * 8 // fused_program.CHUNK, docs // fused_program.CHUNK, out.ctypes.data)
         assert np.array_equal(out[first_byte : docs // 8], np.packbits(flags, bitorder="little")[first_byte:]), comparison
         assert (out[:first_byte] == 0xA5).all() and (out[docs // 8 :] == 0xA5).all()
 
 
 @njit
 def _bits_of_chunks(steps: int, num_steps: int, first: int, end: int, out: int) -> None:
-    chains.run_steps(steps, num_steps, first, end, out)
+    fused_program.run_steps(steps, num_steps, first, end, out)

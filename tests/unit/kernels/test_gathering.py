@@ -13,7 +13,7 @@ from pinotpy.kernels.runtime import abi
 from pinotpy.kernels.scan import driver
 from pinotpy.pql.ast import Dialect, Identifier, Star
 from pinotpy.query.execute import execute
-from pinotpy.query.filter import index_access
+from pinotpy.query.filter import index_choice
 from pinotpy.query.model.context import Aggregation, AggregationRef, And, ColumnRef, Comparison, OutputColumn, Predicate, QueryContext, QueryKind
 from pinotpy.query.result.combine import merge_partials
 from pinotpy.query.result.partial import PartialResult
@@ -77,7 +77,7 @@ def _asked(segments: list[FakeSegment], group_by: tuple[str, ...], *, listed: bo
 @pytest.mark.parametrize("tail", [0, 5, 700])
 @pytest.mark.parametrize("pattern", _PATTERNS)
 def test_gathered_docs_are_those_of_their_blocks(monkeypatch: pytest.MonkeyPatch, pattern: str, tail: int, listed: bool, quantum_ns: int) -> None:
-    monkeypatch.setattr(index_access, "_NS_LIST_DOC", -1e6)  # lists also where they save little
+    monkeypatch.setattr(index_choice, "_NS_LIST_DOC", -1e6)  # lists also where they save little
     rng = np.random.default_rng(len(pattern) + tail)
     made = [_segment(f"s{i}", counts, tail, rng) for i, counts in enumerate((_PATTERNS[pattern], _PATTERNS[pattern][::-1]))]
     segments, columns = [segment for segment, _ in made], {name: np.concatenate([own[name] for _, own in made]) for name in made[0][1]}

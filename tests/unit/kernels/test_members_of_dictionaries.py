@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pinotpy.kernels.filter import resolve
+from pinotpy.kernels.filter import dictionary_lookup
 from pinotpy.kernels.runtime import abi
 
 LONG = np.iinfo(np.int64)
@@ -38,7 +38,7 @@ def test_ids_of_numbers_are_those_of_numpy(stored: int, kind: Any, cardinality: 
         integers = np.zeros(0, np.int64) if floating else wanted.astype(np.int64)
         reals = wanted.astype(np.float64) if floating else np.zeros(0, np.float64)
         out, starts = np.zeros(min(len(dictionary), len(wanted)), np.uint32), np.zeros(2, np.int64)
-        resolve.fixed_members(_meta(stored, dictionary, len(dictionary)), integers, reals, out, starts)
+        dictionary_lookup.fixed_members(_meta(stored, dictionary, len(dictionary)), integers, reals, out, starts)
         assert out[: starts[1]].tolist() == np.flatnonzero(np.isin(dictionary, wanted)).tolist()
 
 
@@ -58,5 +58,5 @@ def test_ids_of_texts_are_those_of_python(cardinality: int) -> None:
         wanted = sorted({*held, *some(number)})
         members, ends = np.frombuffer(b"".join(wanted) + b"\0", np.uint8).copy(), np.cumsum([0, *map(len, wanted)]).astype(np.int64)
         out, starts = np.zeros(min(len(dictionary), len(wanted)), np.uint32), np.zeros(2, np.int64)
-        resolve.var_members(_meta(abi.T_VAR, data, len(dictionary), offsets), members, ends, out, starts)
+        dictionary_lookup.var_members(_meta(abi.T_VAR, data, len(dictionary), offsets), members, ends, out, starts)
         assert [dictionary[i] for i in out[: starts[1]].tolist()] == sorted(set(dictionary) & set(wanted))

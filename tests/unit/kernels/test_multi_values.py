@@ -13,9 +13,9 @@ from group_harness import Column, answer, make_context, run
 from numba import njit
 
 from pinotpy.data_types import DataType
-from pinotpy.kernels.filter import any_value
+from pinotpy.kernels.filter import multi_value
 from pinotpy.kernels.runtime import abi
-from pinotpy.kernels.vector.lanes import fill_lanes
+from pinotpy.kernels.vector.unnested_entries import fill_lanes
 from pinotpy.pql.ast import Identifier
 from pinotpy.query.model.context import And, Bound, Comparison, Not, Or, Predicate
 
@@ -27,7 +27,7 @@ LENGTHS: dict[str, list[int]] = {
     "some without": [0, 3, 0, 1, 8, 9, 0] * 700,
     "words": [56, 57, 58, 63, 64, 65, 0, 1] * 300,
     "one long": [2] * 1000 + [5000] + [1] * 3000,
-    "more than bits": [1] * 10 + [any_value.VALUES_MAX, 70] + [2] * 3000,
+    "more than bits": [1] * 10 + [multi_value.VALUES_MAX, 70] + [2] * 3000,
     "short": [3],
 }
 

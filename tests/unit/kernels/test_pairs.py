@@ -13,9 +13,9 @@ import pytest
 from numpy.typing import NDArray
 
 from pinotpy.errors import MemoryLimitError
-from pinotpy.kernels.aggregate import pairs
+from pinotpy.kernels.aggregate import distinct_pairs
 from pinotpy.kernels.runtime import abi
-from pinotpy.query.aggregate.distributions import ThreadEntries, unite
+from pinotpy.query.aggregate.value_sets import ThreadEntries, unite
 from pinotpy.query.runtime.control import QueryControl
 
 Longs = NDArray[np.int64]
@@ -24,7 +24,7 @@ NOTHING = np.empty(0, np.int64)
 
 
 def _entries(rows: Longs, values: Longs, counts: Longs) -> Longs:
-    return np.column_stack([(rows << pairs.ROW_SHIFT) | counts, values]).astype(np.int64)
+    return np.column_stack([(rows << distinct_pairs.ROW_SHIFT) | counts, values]).astype(np.int64)
 
 
 def _united(threads: list[ThreadEntries], num_groups: int, num_threads: int = 2, metas: Longs | None = None) -> tuple[Longs, Longs, Longs]:

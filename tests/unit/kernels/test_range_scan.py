@@ -14,13 +14,14 @@ import pytest
 from numba import njit
 from numpy.typing import NDArray
 
-from pinotpy.kernels.filter import expression_leg, filters, range_scan
-from pinotpy.kernels.filter.legs import LEG_ALWAYS, LEG_NEVER, LEG_RUN
+from pinotpy.kernels.filter import bitmap_scan, expression_predicate, predicates
+from pinotpy.kernels.filter.predicate_frame import LEG_ALWAYS, LEG_NEVER, LEG_RUN
 from pinotpy.kernels.runtime import abi
 from pinotpy.kernels.runtime.abi import block_function, selection, words
 from pinotpy.kernels.runtime.clock import clock_address
 from pinotpy.kernels.scan import driver
-from pinotpy.kernels.vector import chains, fetch, fused
+from pinotpy.kernels.vector import fetch, fused_program
+from pinotpy.kernels.vector import fused_instruction as fused
 from pinotpy.query.runtime.control import QueryControl
 
 _CLOCK = clock_address()
@@ -79,13 +80,13 @@ class _Leg:
 
     def _ids(self, rng: np.random.Generator, n: int) -> NDArray[np.bool_]:
         low, high = self._run(rng, self._fill_ids(rng, n))
-        self.row[0], self.row[abi.A0 + 6], self.row[abi.A0 + 7] = filters.ids_range.address, low, high
+        self.row[0], self.row[abi.A0 + 6], self.row[abi.A0 + 7] = predicates.ids_range.address, low, high
         return (self.data >= low) & (self.data < high)
 
     def _runs(self, rng: np.random.Generator, n: int) -> NDArray[np.bool_]:
         cardinality = self._fill_ids(rng, n)
         self.runs = np.array([self._run(rng, cardinality) for _ in range(rng.integers(1, 5))], np.int64)
-        self.row[0], self.row[abi.A0 + 6], self.row[abi.A0 + 7] = filters.ids_runs.address, self.runs.ctypes.data, len(self.runs)
+        self.row[0], self.row[abi.A0 + 6], self.row[abi.A0 + 7] = predicates.ids_runs.address, self.runs.ctypes.data, len(self.runs)
         found = np.zeros(n, np.bool_)
         for low, high in self.runs:
             found |= (self.data >= low) & (self.data < high)
@@ -103,12 +104,12 @@ class _Leg:
         low, high = rng.choice(choices, 2)
         bounds = np.array([low, high], np.int64 if stored in (abi.T_INT, abi.T_LONG) else np.float64).view(np.int64)
         self.meta[abi.M_DATA], self.meta[abi.M_STORED] = self.data.ctypes.data, stored
-        self.row[0], self.row[abi.A0 + 6 : abi.A0 + 8] = filters.raw_range.address, bounds
+        self.row[0], self.row[abi.A0 + 6 : abi.A0 + 8] = predicates.raw_range.address, bounds
         return (self.data >= low) & (self.data <= high)
 
     def _null(self, _rng: np.random.Generator, n: int) -> NDArray[np.bool_]:
         self.data = np.zeros(n, np.int64)
-        self.row[0] = filters.is_null.address
+        self.row[0] = predicates.is_null.address
         return self.nulls if self.meta[abi.M_NULLS] else np.zeros(n, np.bool_)
 
     def _chain(self, rng: np.random.Generator, n: int) -> NDArray[np.bool_]:
@@ -116,15 +117,15 @@ class _Leg:
         self.columns = [_chain_column(rng, n) for _ in range(2)]
         registers = [abi.NUM_REGISTERS, abi.NUM_REGISTERS + 1]
         truth = abi.NUM_REGISTERS + 2
-        comparison = int(rng.choice([chains.GREATER, chains.LESS_OR_EQUAL, chains.EQUAL, chains.BETWEEN]))
+        comparison = int(rng.choice([fused_program.GREATER, fused_program.LESS_OR_EQUAL, fused_program.EQUAL, fused_program.BETWEEN]))
         low, high = sorted(rng.choice([-1.5, -0.25, 0.0, 0.5, 40.0, 99.0], 2).tolist())
         bits = np.array([0.5, low, high]).view(np.int64)
         self.steps = np.array(
             [
-                [fused.COLUMN, chains.SET, 0, 0],
-                [fused.COLUMN, chains.ADD, 1, 0],
-                [chains.CONSTANT, chains.MULTIPLY, bits[0], 0],
-                [chains.CONSTANT, comparison, bits[1], bits[2]],
+                [fused.COLUMN, fused_program.SET, 0, 0],
+                [fused.COLUMN, fused_program.ADD, 1, 0],
+                [fused_program.CONSTANT, fused_program.MULTIPLY, bits[0], 0],
+                [fused_program.CONSTANT, comparison, bits[1], bits[2]],
             ],
             np.int64,
         )
@@ -135,11 +136,11 @@ class _Leg:
         metas = [meta.ctypes.data for _, meta, _ in self.columns]
         self.program[2, 0] = fused.fused_doubles.address
         self.program[2, abi.A0 : abi.A0 + 8] = truth, self.steps.ctypes.data, len(self.steps), 2, metas[0], registers[0], metas[1], registers[1]
-        self.row[0], self.row[abi.A0 + 6 : abi.A0 + 10] = expression_leg.expression_leg.address, (self.program.ctypes.data, 3, truth, -1)
+        self.row[0], self.row[abi.A0 + 6 : abi.A0 + 10] = expression_predicate.expression_leg.address, (self.program.ctypes.data, 3, truth, -1)
         with np.errstate(all="ignore"):
             a = (self.columns[0][2] + self.columns[1][2]) * 0.5
             found: NDArray[np.bool_] = {
-                chains.GREATER: a > low, chains.LESS_OR_EQUAL: a <= low, chains.EQUAL: a == low, chains.BETWEEN: (a >= low) & (a <= high),
+                fused_program.GREATER: a > low, fused_program.LESS_OR_EQUAL: a <= low, fused_program.EQUAL: a == low, fused_program.BETWEEN: (a >= low) & (a <= high),
             }[comparison]  # fmt: skip
         return found
 
@@ -186,7 +187,7 @@ def _scan(legs: list[_Leg], units: list[tuple[int, int]], *, fused: bool, quantu
     rows[:, abi.U_PROGRAM], rows[:, abi.U_NUM_FILTER], rows[:, abi.U_NUM_SELECT], rows[:, abi.U_GATHER] = program.ctypes.data, len(legs), 1, 1
     control = QueryControl(quantum_ns=quantum_ns).words
     if not fused:
-        control[abi.C_FUSED_TESTS : abi.C_FUSED_TESTS + range_scan.NUM_FUSED_TESTS] = 0
+        control[abi.C_FUSED_TESTS : abi.C_FUSED_TESTS + bitmap_scan.NUM_FUSED_TESTS] = 0
     found = np.zeros(1 << 20, np.int64)
     state = abi.State(control, found.ctypes.data)
     cursor = driver.new_cursor(0)
@@ -221,7 +222,7 @@ def _keeping(passes: NDArray[np.bool_]) -> _Leg:
     leg = _Leg(np.random.default_rng(0), len(passes))
     leg.data = passes.astype(np.uint8)
     leg.meta[abi.M_WIDTH], leg.meta[abi.M_DATA], leg.meta[abi.M_CARDINALITY], leg.meta[abi.M_NULLS] = 1, leg.data.ctypes.data, 2, 0
-    leg.row[0], leg.row[abi.I_FLAGS] = filters.ids_range.address, abi.I_SCAN_LEG
+    leg.row[0], leg.row[abi.I_FLAGS] = predicates.ids_range.address, abi.I_SCAN_LEG
     leg.row[abi.A0 + 3 : abi.A0 + 8] = LEG_RUN, 0, 0, 1, 2
     return leg
 
@@ -257,14 +258,14 @@ def test_extreme_bounds_of_words() -> None:
     leg = _keeping(np.ones(130, np.bool_))
     values = np.array([_I64.min, -1, 0, _I64.max] * 32 + [_I64.min, _I64.max], np.int64)
     leg.meta[abi.M_CARDINALITY], leg.meta[abi.M_DATA], leg.meta[abi.M_STORED] = -1, values.ctypes.data, abi.T_LONG
-    leg.row[0], leg.row[abi.A0 + 6], leg.row[abi.A0 + 7] = filters.raw_range.address, _I64.min, -1
+    leg.row[0], leg.row[abi.A0 + 6], leg.row[abi.A0 + 7] = predicates.raw_range.address, _I64.min, -1
     assert _scan([leg], [(0, 130)], fused=True, quantum_ns=10**12)[0] == np.flatnonzero(values < 0).tolist()
 
 
 def _is_run_here(leg: _Leg) -> bool:
     row = leg.row.copy()
     row[abi.A0 + 1] = -1
-    return bool(range_scan.are_ranges(QueryControl().words, row.ctypes.data, 1))
+    return bool(bitmap_scan.are_ranges(QueryControl().words, row.ctypes.data, 1))
 
 
 def test_chains_that_must_be_run_a_block_at_a_time_are_left_alone() -> None:
@@ -276,7 +277,7 @@ def test_chains_that_must_be_run_a_block_at_a_time_are_left_alone() -> None:
     assert not _is_run_here(leg), "flags of docs whose truth is unknown"
     leg.row[abi.A0 + 9] = unknown
     operation = leg.steps[-1, 1]
-    leg.steps[-1, 1] = chains.STORE
+    leg.steps[-1, 1] = fused_program.STORE
     assert not _is_run_here(leg), "values instead of flags"
     leg.steps[-1, 1] = operation
     leg.steps[1, 0] = fused.DOUBLE_REGISTER

@@ -15,9 +15,9 @@ from pinotpy.config.table import TableConfig
 from pinotpy.errors import DataError
 from pinotpy.functions.spec import function_named
 from pinotpy.kernels.aggregate import ranks
-from pinotpy.kernels.aggregate.pairs import ROW_SHIFT
+from pinotpy.kernels.aggregate.distinct_pairs import ROW_SHIFT
 from pinotpy.pql.parser import parse_sql
-from pinotpy.query.compile.compile import compile_query
+from pinotpy.query.compile.statement import compile_query
 from pinotpy.query.execute import execute
 from pinotpy.query.model.context import QueryOptions
 from pinotpy.query.result.combine import merge_partials

@@ -17,7 +17,7 @@ from pinotpy.functions.sketches.hyperloglog import states_of_values
 from pinotpy.functions.sketches.murmur import murmur2_bytes
 from pinotpy.kernels.sketch import murmur
 from pinotpy.pql.parser import parse_sql
-from pinotpy.query.compile.compile import compile_query
+from pinotpy.query.compile.statement import compile_query
 from pinotpy.query.execute import execute
 from pinotpy.query.model.context import QueryOptions
 from pinotpy.query.runtime.control import QueryControl

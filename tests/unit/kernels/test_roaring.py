@@ -10,7 +10,7 @@ import pytest
 from pyroaring import BitMap
 
 from pinotpy.kernels.codec import roaring
-from pinotpy.kernels.filter import doc_sets
+from pinotpy.kernels.filter import posting_bitmaps
 from pinotpy.kernels.runtime import abi
 
 NUM_DOCS = 200_000
@@ -60,14 +60,14 @@ def _in_set(meta: Any, first: int, end: int, num_docs: int = NUM_DOCS) -> Any:
     # A border of ones behind the set: nothing is written there.
     found = np.zeros((num_docs + 63) // 64 + 1, np.uint64)
     found[-1] = 0xABCD
-    doc_sets.add_posting_ranges(meta, np.zeros(1, np.int64), np.array([[first, end]]), np.array([found.ctypes.data]))
+    posting_bitmaps.add_posting_ranges(meta, np.zeros(1, np.int64), np.array([[first, end]]), np.array([found.ctypes.data]))
     assert found[-1] == 0xABCD
     return np.flatnonzero(np.unpackbits(found[:-1].view(np.uint8), bitorder="little"))
 
 
 def _listed(meta: Any, dict_id: int, count: int) -> Any:
     out = np.full(count + 1, -7, np.int32)
-    doc_sets.list_bitmaps(meta, np.zeros(1, np.int64), np.array([[dict_id, dict_id + 1]]), np.array([0, count]), out)
+    posting_bitmaps.list_bitmaps(meta, np.zeros(1, np.int64), np.array([[dict_id, dict_id + 1]]), np.array([0, count]), out)
     assert out[-1] == -7
     return out[:count]
 
@@ -107,7 +107,7 @@ def test_several_lists_are_joined_and_members_picked() -> None:
         assert (_in_set(meta, first, end) == np.unique(np.concatenate([LISTS[name] for name in names[first:end]]))).all()
     members = np.array([1, 4, 11, 14], np.uint32)
     found = np.zeros((NUM_DOCS + 63) // 64, np.uint64)
-    doc_sets.add_postings_of(meta, np.zeros(1, np.int64), members, np.array([[1, 4]]), np.array([found.ctypes.data]))
+    posting_bitmaps.add_postings_of(meta, np.zeros(1, np.int64), members, np.array([[1, 4]]), np.array([found.ctypes.data]))
     wanted = np.unique(np.concatenate([LISTS[names[i]] for i in (4, 11, 14)]))
     assert (np.flatnonzero(np.unpackbits(found.view(np.uint8), bitorder="little")) == wanted).all()
 

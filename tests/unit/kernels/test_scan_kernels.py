@@ -12,15 +12,15 @@ import pytest
 from fake_segment import FakeColumn, FakeSegment, fake_column
 
 from pinotpy.data_types import DataType
-from pinotpy.kernels.filter import hash_set, masks, planning
-from pinotpy.kernels.order import collect
-from pinotpy.kernels.runtime import abi, compact
+from pinotpy.kernels.filter import byte_masks, hash_set, planner
+from pinotpy.kernels.order import collect_rows
+from pinotpy.kernels.runtime import abi, selection
 from pinotpy.pql.ast import Dialect, Identifier
 from pinotpy.query.model.context import ColumnRef, Comparison, OrderBy, OutputColumn, Predicate, QueryContext, QueryKind
-from pinotpy.query.order.selection import Collector
-from pinotpy.query.order.top_rows import find_top_rows
-from pinotpy.query.plan.plan import ScanPlan, Shape
-from pinotpy.query.plan.scan import build_scan
+from pinotpy.query.order.select import Collector
+from pinotpy.query.order.top_n import find_top_rows
+from pinotpy.query.plan.build import build_scan
+from pinotpy.query.plan.scan_plan import ScanPlan, Shape
 from pinotpy.query.runtime.control import QueryControl
 
 
@@ -32,12 +32,12 @@ def test_compaction_and_counting_equal_flatnonzero(n: int, share: float) -> None
     listed = np.sort(rng.choice(1 << 20, abi.BLOCK, replace=False)).astype(np.int32)
     out = np.zeros(abi.BLOCK, np.int32)
     expected = np.flatnonzero(mask)
-    assert compact.compress_range(mask[:n], mask.ctypes.data, 77, out, out.ctypes.data) == len(expected)
+    assert selection.compress_range(mask[:n], mask.ctypes.data, 77, out, out.ctypes.data) == len(expected)
     assert (out[: len(expected)] == 77 + expected).all()
-    assert compact.compress_list(mask[:n], mask.ctypes.data, listed[:n], listed.ctypes.data, out, out.ctypes.data) == len(expected)
+    assert selection.compress_list(mask[:n], mask.ctypes.data, listed[:n], listed.ctypes.data, out, out.ctypes.data) == len(expected)
     assert (out[: len(expected)] == listed[expected]).all()
-    for plain in (compact._range_plain, compact._list_plain):
-        source: Any = 77 if plain is compact._range_plain else listed[:n]
+    for plain in (selection._range_plain, selection._list_plain):
+        source: Any = 77 if plain is selection._range_plain else listed[:n]
         assert plain(mask[:n], source, out) == len(expected)
     assert (out[: len(expected)] == listed[expected]).all()
     assert _count(mask.ctypes.data, n) == len(expected)
@@ -46,7 +46,7 @@ def test_compaction_and_counting_equal_flatnonzero(n: int, share: float) -> None
 def _count(address: int, n: int) -> int:
     from numba import njit
 
-    counted = masks.count_ones
+    counted = byte_masks.count_ones
 
     @njit
     def call(address: int, n: int) -> int:
@@ -78,10 +78,10 @@ def test_in_over_a_wide_dictionary_equals_isin(num_values: int) -> None:
 
 def ranges(metas: np.ndarray, low: int, high: int, *, low_text: bytes = b"", end_text: bytes = b"") -> np.ndarray:
     """The ids of a range in every segment, as planning finds them."""
-    table, addresses = np.zeros((planning.LEG_ROWS, len(metas)), np.int64), np.ones(3, np.int64)
+    table, addresses = np.zeros((planner.LEG_ROWS, len(metas)), np.int64), np.ones(3, np.int64)
     texts = [np.array(bytearray(text), np.uint8) for text in (low_text, end_text)]
-    planning.range_leg(metas, table.reshape(-1), low, float(low), high, float(high), *texts, bool(end_text), 0, 0, 0, False, addresses)
-    return table[planning.L_IDS : planning.L_IDS + 2].reshape(len(metas), 2)
+    planner.range_leg(metas, table.reshape(-1), low, float(low), high, float(high), *texts, bool(end_text), 0, 0, 0, False, addresses)
+    return table[planner.L_IDS : planner.L_IDS + 2].reshape(len(metas), 2)
 
 
 def test_dictionary_lookup_of_many_segments_equals_searchsorted() -> None:
@@ -121,7 +121,7 @@ def _collect(plan: ScanPlan, emit: Any, capacity: int = 10**6) -> tuple[list[int
     """Units and docs of all lanes that reach the end of the select stage."""
     for shape in plan.shapes():
         emit(shape)
-        shape.emit(collect.collect_docs.address)
+        shape.emit(collect_rows.collect_docs.address)
     collector = Collector(capacity, 0)
     found: list[tuple[Any, Any]] = []
     plan.run(lambda thread: (collector.words.ctypes.data, collector), on_flush=lambda c: found.append(c.take()))

@@ -13,8 +13,8 @@ import pytest
 from numpy.typing import NDArray
 
 from pinotpy.functions.text.patterns import Pieces, like_pattern, literal_pattern
-from pinotpy.kernels.text import text_search
-from pinotpy.query.filter.text.text_needle import NO_SAMPLE, TextNeedle, TextSample, equality, likeness, sample_of
+from pinotpy.kernels.text import substring_search
+from pinotpy.query.filter.text.needle import NO_SAMPLE, TextNeedle, TextSample, equality, likeness, sample_of
 
 Texts = list[bytes]
 
@@ -39,7 +39,7 @@ def flags(texts: Texts, needle: Callable[[TextSample], TextNeedle]) -> list[bool
     for sample in (sample_of(data.ctypes.data, starts.ctypes.data, len(texts)), NO_SAMPLE):
         search = needle(sample)
         out = np.full(len(texts), 7, np.uint8)
-        total = text_search.flag_texts(data.ctypes.data, starts.ctypes.data, search.words, out)
+        total = substring_search.flag_texts(data.ctypes.data, starts.ctypes.data, search.words, out)
         assert total == int(out.sum())
         found.append(out.astype(bool).tolist())
     assert found[0] == found[1]

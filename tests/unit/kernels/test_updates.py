@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pinotpy.kernels.aggregate import double_sums, updates
+from pinotpy.kernels.aggregate import counts_and_sums, sums_of_doubles
 from pinotpy.kernels.aggregate.exact_sums import MINUS_INFINITY, NOT_A_NUMBER, PLUS_INFINITY, UNIT_BIAS, WINDOW, WINDOW_MAIN, WINDOW_SPECIAL
-from pinotpy.kernels.aggregate.few_groups import FEW
+from pinotpy.kernels.aggregate.replicated_counters import FEW
 from pinotpy.kernels.aggregate.result_context import G_SPILL, G_SPILL_MASK, G_TABLE, ResultContext
 from pinotpy.kernels.runtime import abi
-from pinotpy.kernels.runtime.memory import V_ADDRESS, V_CAPACITY
+from pinotpy.kernels.runtime.growable import V_ADDRESS, V_CAPACITY
 
 GROUPS, VALUES, FLAGS = 0, 1, 2
 WIDTH, SLOT = 4, 2
@@ -90,8 +90,8 @@ def test_counts_equal_bincount(table: Table, seed: int) -> None:
     groups, skip = rows(table, rng, 5_000)
     for block in blocks(len(groups), rng):
         flags = None if skip is None else skip[block]
-        table.update(updates.count_rows, groups[block], np.zeros(len(groups[block]), np.int64), flags)
-        table.update(updates.count_values, groups[block], np.zeros(len(groups[block]), np.int64), flags)
+        table.update(counts_and_sums.count_rows, groups[block], np.zeros(len(groups[block]), np.int64), flags)
+        table.update(counts_and_sums.count_values, groups[block], np.zeros(len(groups[block]), np.int64), flags)
     counts = groups if skip is None else groups[skip == 0]
     assert table.rows[:, 0].tolist() == np.bincount(groups, minlength=len(table.rows)).tolist()
     assert table.rows[:, SLOT].tolist() == np.bincount(counts, minlength=len(table.rows)).tolist()
@@ -106,7 +106,7 @@ def test_sums_of_integers_equal_those_of_whole_numbers(table: Table, seed: int, 
     if most == I64.max:
         values[rng.integers(0, len(values), 50)] = I64.min
     for block in blocks(len(groups), rng):
-        table.update(updates.sum_wide, groups[block], values[block], None if skip is None else skip[block])
+        table.update(counts_and_sums.sum_wide, groups[block], values[block], None if skip is None else skip[block])
     expected = [0] * len(table.rows)
     for group, value, skipped in zip(groups.tolist(), values.tolist(), [0] * len(groups) if skip is None else skip.tolist(), strict=True):
         expected[group] += 0 if skipped else value
@@ -114,11 +114,11 @@ def test_sums_of_integers_equal_those_of_whole_numbers(table: Table, seed: int, 
     if most == 1000:
         before = table.rows[:, SLOT].copy()
         table.rows[:] = 0
-        table.update(updates.sum_long, groups[: abi.BLOCK], values[: abi.BLOCK], None)
-        table.update(updates.sum_long, groups[: abi.BLOCK], -values[: abi.BLOCK], None)
+        table.update(counts_and_sums.sum_long, groups[: abi.BLOCK], values[: abi.BLOCK], None)
+        table.update(counts_and_sums.sum_long, groups[: abi.BLOCK], -values[: abi.BLOCK], None)
         assert not table.rows.any()
         for block in blocks(len(groups), rng):
-            table.update(updates.sum_long, groups[block], values[block], None if skip is None else skip[block])
+            table.update(counts_and_sums.sum_long, groups[block], values[block], None if skip is None else skip[block])
         assert table.rows[:, SLOT].tolist() == before.tolist()
 
 
@@ -160,7 +160,7 @@ def test_sums_of_doubles_are_exact_in_any_order_and_cut(table: Table, kind: str,
     if single:
         groups[:] = 0
     for block in blocks(len(groups), rng):
-        function = double_sums.sum_double_single if single else double_sums.sum_double
+        function = sums_of_doubles.sum_double_single if single else sums_of_doubles.sum_double
         table.update(function, groups[block], values[block], None if skip is None else skip[block])
     found = [unit(WINDOW_MAIN) * (int(high) * 2**64 + int(low) % 2**64) for low, high in table.rows[:, SLOT : SLOT + 2]]
     flags = [0] * len(found)
@@ -181,6 +181,13 @@ def test_sums_of_doubles_are_exact_in_any_order_and_cut(table: Table, kind: str,
 
 def test_an_empty_block_adds_nothing(table: Table) -> None:
     empty = np.empty(0, np.int64)
-    for function in (updates.count_rows, updates.count_values, updates.sum_long, updates.sum_wide, double_sums.sum_double, double_sums.sum_double_single):
+    for function in (
+        counts_and_sums.count_rows,
+        counts_and_sums.count_values,
+        counts_and_sums.sum_long,
+        counts_and_sums.sum_wide,
+        sums_of_doubles.sum_double,
+        sums_of_doubles.sum_double_single,
+    ):
         table.update(function, empty.astype(np.uint32), empty, None)
     assert not table.rows.any()

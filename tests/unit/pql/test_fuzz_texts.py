@@ -20,8 +20,8 @@ from pinotpy.config.schema import Schema
 from pinotpy.errors import ParseError, PinotError
 from pinotpy.functions.scalar.spec import scalar_functions
 from pinotpy.pql.parser import parse_pql, parse_sql
-from pinotpy.query.compile.compile import compile_query
-from pinotpy.query.compile.compile_constants import compile_without_table
+from pinotpy.query.compile.constants import compile_without_table
+from pinotpy.query.compile.statement import compile_query
 from pinotpy.query.model.context_codec import decode_context, encode_context
 from pinotpy.query.model.options import query_options
 

@@ -14,9 +14,9 @@ from pinotpy.errors import QueryExecutionError
 from pinotpy.functions.text.patterns import like_pattern, regexp_pattern
 from pinotpy.functions.text.regex_syntax import parse_regex
 from pinotpy.functions.text.required_text import required_text
-from pinotpy.kernels.text import text_search
+from pinotpy.kernels.text import substring_search
 from pinotpy.query.filter.text.automaton import POSITIONS_MAX, STATES_MAX, automaton_of
-from pinotpy.query.filter.text.text_needle import NO_SAMPLE, matching
+from pinotpy.query.filter.text.needle import NO_SAMPLE, matching
 from pinotpy.query.filter.text.texts import text_flags
 
 _CLASSES = [
@@ -99,7 +99,7 @@ def test_random_patterns_select_what_re2_selects(seed: int) -> None:
             num_automata += 1
             out = np.empty(len(texts), np.uint8)
             _, offsets, body = texts.buffers()
-            text_search.flag_texts(body.address, offsets.address, matching(automaton, None, NO_SAMPLE).words, out)
+            substring_search.flag_texts(body.address, offsets.address, matching(automaton, None, NO_SAMPLE).words, out)
             assert np.array_equal(out.view(np.bool_), wanted), pattern.regex
     assert num_tried > 120 and num_automata > 70 and num_required > 30
 

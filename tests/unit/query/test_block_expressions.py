@@ -16,9 +16,9 @@ from pinotpy.config.table import TableConfig
 from pinotpy.data_types import DataType
 from pinotpy.pql.ast import Dialect
 from pinotpy.pql.parser import parse_pql, parse_sql
-from pinotpy.query.compile.compile import compile_query
+from pinotpy.query.compile.statement import compile_query
 from pinotpy.query.execute import execute
-from pinotpy.query.expression.block_expression import functions
+from pinotpy.query.expression.compiler import functions
 from pinotpy.query.filter import tree
 from pinotpy.query.model.context import QueryOptions
 from pinotpy.query.project import computed_columns

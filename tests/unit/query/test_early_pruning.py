@@ -14,7 +14,7 @@ from built_segments import ask, config_of, opened, schema_of
 from pinotpy.query.filter.early_pruning import SEGMENTS_MIN, within_ranges
 from pinotpy.query.filter.normal_form import EVERYWHERE, AllOf, AnyOf
 from pinotpy.query.model.predicate import FixedRange, Leg
-from pinotpy.query.plan import scan
+from pinotpy.query.plan import build
 from pinotpy.query.segments.segment_set import PARTS_KEPT_MAX, SegmentSet
 
 NUM_SEGMENTS, DOCS = 80, 20
@@ -104,7 +104,7 @@ def test_what_excludes_nothing_leaves_all(segments: SegmentSet) -> None:
 def test_answers_and_statistics_are_as_without_it(select: str, condition: str, segments: SegmentSet, monkeypatch: pytest.MonkeyPatch) -> None:
     text = f"SELECT {select} FROM t WHERE {condition}" + (" GROUP BY name ORDER BY name LIMIT 100" if select.startswith("name") else " LIMIT 5000")
     found = ask(SCHEMA, segments, text)
-    monkeypatch.setattr(scan, "within_ranges", lambda condition, segments: segments)
+    monkeypatch.setattr(build, "within_ranges", lambda condition, segments: segments)
     expected = ask(SCHEMA, segments, text)
     assert (found.rows and found.rows.to_pydict()) == (expected.rows and expected.rows.to_pydict())
     for name in ("num_segments_queried", "num_segments_processed", "num_segments_pruned", "num_docs_scanned", "total_docs"):

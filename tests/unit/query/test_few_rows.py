@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from pinotpy.errors import DataError
-from pinotpy.query.result.few_rows import FEW_ROWS_MAX, FewRows, Kind
+from pinotpy.query.result.compact_rows import FEW_ROWS_MAX, FewRows, Kind
 from pinotpy.query.result.partial import PartialResult, QueryException, Statistics
 
 VALUES: dict[str, tuple[pa.DataType, list[Any]]] = {

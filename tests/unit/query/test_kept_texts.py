@@ -16,10 +16,10 @@ import pytest
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.pql.parser import parse_sql
-from pinotpy.query.compile.compile import compile_query
+from pinotpy.query.compile.statement import compile_query
 from pinotpy.query.execute import execute
 from pinotpy.query.model.context import QueryOptions
-from pinotpy.query.project import kept_texts
+from pinotpy.query.project import text_code_cache
 from pinotpy.query.result.combine import merge_partials
 from pinotpy.query.result.reduce import reduce_partials
 from pinotpy.query.runtime.control import QueryControl
@@ -64,13 +64,13 @@ def segments() -> Iterator[list[Any]]:
 def numberings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """One entry for every numbering of a whole set."""
     made: list[str] = []
-    real = kept_texts._made
+    real = text_code_cache._made
 
     def counted(segments: SegmentSet, name: str, *further: Any) -> Any:
         made.append(name)
         return real(segments, name, *further)
 
-    monkeypatch.setattr(kept_texts, "_made", counted)
+    monkeypatch.setattr(text_code_cache, "_made", counted)
     return made
 
 
@@ -128,7 +128,7 @@ def test_they_go_with_their_set_and_a_changed_one_has_its_own(segments: list[Any
 
 
 def test_without_room_they_are_tried_once(segments: list[Any], numberings: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_texts, "BUDGET_SHARE_MAX", 0)
+    monkeypatch.setattr(text_code_cache, "BUDGET_SHARE_MAX", 0)
     kept = SegmentSet(segments)
     for low in (0, 1, 2):
         check(kept, low, 1000, 4)

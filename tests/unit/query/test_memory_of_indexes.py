@@ -8,7 +8,7 @@ import pytest
 from built_segments import ask, config_of, opened, schema_of
 
 from pinotpy.kernels.runtime import abi
-from pinotpy.query.filter.indexed_docs import IndexedDocs
+from pinotpy.query.filter.index_docs import IndexedDocs
 
 DOCS = 300_000
 SCHEMA = schema_of({"k": "INT", "m": "INT", "n": "INT"}, metrics=["n"])

@@ -17,7 +17,7 @@ from pinotpy.errors import DataError, PinotError
 from pinotpy.pql.ast import Dialect
 from pinotpy.pql.parser import parse_pql, parse_sql
 from pinotpy.pql.shape import LITERALS_MAX, literal_value, shape_of, text_of
-from pinotpy.query.compile.compile import compile_query
+from pinotpy.query.compile.statement import compile_query
 from pinotpy.query.compile.templates import make_template
 from pinotpy.query.model.context import QueryContext
 from pinotpy.query.model.context_codec import decode_context, encode_context

@@ -17,14 +17,14 @@ from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.errors import MemoryLimitError, QueryCancelledError, QueryExecutionError
 from pinotpy.pql.parser import parse_sql
-from pinotpy.query.compile.compile import compile_query
+from pinotpy.query.compile.statement import compile_query
 from pinotpy.query.execute import execute
 from pinotpy.query.model.context import QueryOptions
-from pinotpy.query.plan.narrow import narrow
-from pinotpy.query.plan.scan import build_scan
-from pinotpy.query.project import kept_texts, text_numbering
-from pinotpy.query.project.text_numbering import HASH_MASK
-from pinotpy.query.project.text_numbers import TextNumbers, number_texts
+from pinotpy.query.plan.build import build_scan
+from pinotpy.query.plan.selection_list import narrow
+from pinotpy.query.project import text_code_cache, text_coding
+from pinotpy.query.project.text_codes import TextNumbers, number_texts
+from pinotpy.query.project.text_coding import HASH_MASK
 from pinotpy.query.result.combine import merge_partials
 from pinotpy.query.result.reduce import reduce_partials
 from pinotpy.query.runtime.control import QueryControl
@@ -152,9 +152,9 @@ def test_numbers_are_equal_where_texts_are(segments: list[Segment], threads: int
 
 def test_waves_and_runs_are_not_seen(segments: list[Segment], monkeypatch: pytest.MonkeyPatch) -> None:
     whole = numbers_of(segments, "many", 2)
-    monkeypatch.setattr(text_numbering, "RUN_DOCS", 1 << 10)
-    monkeypatch.setattr(text_numbering, "WAVE_DOCS", 1 << 13)
-    monkeypatch.setattr(text_numbering, "PART_DOCS", 1 << 8)
+    monkeypatch.setattr(text_coding, "RUN_DOCS", 1 << 10)
+    monkeypatch.setattr(text_coding, "WAVE_DOCS", 1 << 13)
+    monkeypatch.setattr(text_coding, "PART_DOCS", 1 << 8)
     parts = numbers_of(segments, "many", 2)
     assert parts.count == whole.count
     for number, columns in enumerate(DATA):
@@ -162,8 +162,8 @@ def test_waves_and_runs_are_not_seen(segments: list[Segment], monkeypatch: pytes
 
 
 def test_parts_that_are_too_uneven_are_one(segments: list[Segment], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_numbering, "PART_DOCS", 1 << 12)
-    monkeypatch.setattr(text_numbering, "NUMBERS_MAX", 4096)
+    monkeypatch.setattr(text_coding, "PART_DOCS", 1 << 12)
+    monkeypatch.setattr(text_coding, "NUMBERS_MAX", 4096)
     found = numbers_of(segments, "odd", 2, hash_mask=0x3 << 60)
     assert found.num_ids == found.count == len({text for columns in DATA for text in columns["odd"]})
     with pytest.raises(QueryExecutionError):
@@ -171,7 +171,7 @@ def test_parts_that_are_too_uneven_are_one(segments: list[Segment], monkeypatch:
 
 
 def test_memory_is_counted_and_the_query_can_be_stopped(segments: list[Segment], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_texts, "BUDGET_SHARE_MAX", 0)
+    monkeypatch.setattr(text_code_cache, "BUDGET_SHARE_MAX", 0)
     for text in ("SELECT many, COUNT(*) FROM t GROUP BY many", "SELECT DISTINCTCOUNT(many) FROM t", "SELECT many, n, COUNT(*) FROM t GROUP BY many, n"):
         context = compile_query(parse_sql(text), SCHEMA, QueryOptions(), null_handling=False)
         with pytest.raises(MemoryLimitError):

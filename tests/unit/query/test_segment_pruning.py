@@ -10,7 +10,7 @@ import pytest
 from built_segments import ask, config_of, count, opened, schema_of
 
 from pinotpy.config.schema import Schema
-from pinotpy.query.filter import resolve
+from pinotpy.query.filter import bind
 from pinotpy.segment.immutable import ImmutableSegment
 from pinotpy.segment.partition import partition_of
 
@@ -155,7 +155,7 @@ def test_texts_exclude_the_same_segments_by_their_ranges_and_by_their_dictionari
     }.items():
         found = []
         for least in (2, 1_000):
-            monkeypatch.setattr(resolve, "_BY_RANGES_MIN", least)
+            monkeypatch.setattr(bind, "_BY_RANGES_MIN", least)
             statistics = ask(schema_of({"name": "STRING"}), some, f"SELECT name FROM t WHERE {condition} LIMIT 1000").statistics
             found.append((statistics.num_docs_scanned, statistics.num_segments_pruned, statistics.num_segments_matched))
         kept = [any(map(passes, names)) for names in rows]

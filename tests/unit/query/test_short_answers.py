@@ -21,7 +21,7 @@ from pinotpy.functions.spec import aggregation_function
 from pinotpy.functions.state.state_values import rounded_exact
 from pinotpy.pql.ast import Dialect
 from pinotpy.pql.parser import parse_pql, parse_sql
-from pinotpy.query.compile.compile import compile_query
+from pinotpy.query.compile.statement import compile_query
 from pinotpy.query.model.context import QueryContext, QueryKind
 from pinotpy.query.model.options import query_options
 from pinotpy.query.model.result_types import argument_of, result_type, types_of
@@ -31,7 +31,7 @@ from pinotpy.query.result.reduce import reduce_partials
 from pinotpy.query.result.response import pql as pql_response
 from pinotpy.query.result.response import sql as sql_response
 from pinotpy.query.result.response.envelope import Envelope
-from pinotpy.query.result.short_answers import SHORT_ROWS_MAX, short_answer_of, shown_shortly
+from pinotpy.query.result.small_answers import SHORT_ROWS_MAX, short_answer_of, shown_shortly
 
 TYPES = {
     "i": "INT", "l": "LONG", "f": "FLOAT", "d": "DOUBLE", "m": "BIG_DECIMAL", "b": "BOOLEAN", "t": "TIMESTAMP", "s": "STRING", "j": "JSON", "y": "BYTES",

@@ -19,13 +19,13 @@ from pinotpy.errors import SegmentCorruptError
 from pinotpy.kernels.aggregate import star_tree as kernels
 from pinotpy.kernels.aggregate.star_tree import N_AGGREGATED, N_END, N_FIRST, N_LAST, N_LEVEL, N_START, N_VALUE, NODE_WORDS
 from pinotpy.pql.parser import parse_pql, parse_sql
-from pinotpy.query.compile.compile import compile_query
+from pinotpy.query.compile.statement import compile_query
 from pinotpy.query.execute import execute
-from pinotpy.query.group import dealt_groups, lasting_groups
+from pinotpy.query.group import hash_table, radix_partition
 from pinotpy.query.model.context import QueryOptions
-from pinotpy.query.plan.star_tree import scan as star_tree_scan
-from pinotpy.query.result.answer import explanation
+from pinotpy.query.plan.star_tree import walk as star_tree_scan
 from pinotpy.query.result.combine import merge_partials
+from pinotpy.query.result.explained_answer import explanation
 from pinotpy.query.result.partial import Statistics
 from pinotpy.query.result.reduce import reduce_partials
 from pinotpy.query.runtime.control import QueryControl
@@ -268,8 +268,8 @@ def test_a_tree_that_would_read_too_many_records_is_left_aside(monkeypatch: pyte
 
 
 def test_records_are_grouped_by_their_rows_where_rows_of_many_keys_are_dealt_to_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lasting_groups, "MERGED_ROWS_MIN", 0)
-    monkeypatch.setattr(dealt_groups, "DOCS_MIN", 0)
+    monkeypatch.setattr(hash_table, "MERGED_ROWS_MIN", 0)
+    monkeypatch.setattr(radix_partition, "DOCS_MIN", 0)
     monkeypatch.setattr("pinotpy.query.group.group_by.global_table", lambda *_: None)
     monkeypatch.setattr("pinotpy.query.group.group_by.leaves_few_rows", lambda *_: False)
     batches = [rows(np.random.default_rng(seed), 300) for seed in (5, 6)]

@@ -14,11 +14,11 @@ from numba import njit, uint64
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.kernels.runtime import abi
-from pinotpy.kernels.text import text_blooms as kernels
+from pinotpy.kernels.text import block_blooms as kernels
 from pinotpy.pql.parser import parse_sql
-from pinotpy.query.compile.compile import compile_query
+from pinotpy.query.compile.statement import compile_query
 from pinotpy.query.execute import execute
-from pinotpy.query.filter.text import text_blooms
+from pinotpy.query.filter.text import blooms
 from pinotpy.query.model.context import QueryOptions
 from pinotpy.query.runtime.control import QueryControl
 from pinotpy.query.segments.segment_set import SegmentSet
@@ -105,7 +105,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         docs.append(count)
         fill(data, starts, count, filters)
 
-    monkeypatch.setattr(text_blooms, "DOCS_MIN", 0)
+    monkeypatch.setattr(blooms, "DOCS_MIN", 0)
     monkeypatch.setattr(kernels, "fill_runs", noted)
     return docs
 

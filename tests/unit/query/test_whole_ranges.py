@@ -11,7 +11,7 @@ from built_segments import ask, config_of, count, opened, schema_of
 
 from pinotpy.pql.ast import Dialect
 from pinotpy.pql.parser import parse_sql
-from pinotpy.query.compile.compile import compile_query
+from pinotpy.query.compile.statement import compile_query
 from pinotpy.query.filter.normal_form import AllOf, AnyOf, Node, normal_form
 from pinotpy.query.model.context import QueryOptions
 from pinotpy.query.model.predicate import FixedRange, Leg, VarRange

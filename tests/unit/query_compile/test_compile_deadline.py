@@ -10,8 +10,8 @@ from pinotpy.config.table import TableConfig
 from pinotpy.errors import QueryTimeoutError
 from pinotpy.pql.ast import Statement
 from pinotpy.pql.parser import parse_pql, parse_sql
-from pinotpy.query.compile.compile import compile_query
-from pinotpy.query.compile.compile_constants import compile_without_table
+from pinotpy.query.compile.constants import compile_without_table
+from pinotpy.query.compile.statement import compile_query
 from pinotpy.query.model.options import query_options
 
 SCHEMA = Schema.from_json(

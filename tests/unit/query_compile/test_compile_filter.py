@@ -13,7 +13,7 @@ import pytest
 from pinotpy.data_types import DataType
 from pinotpy.pql.ast import Call, Dialect, Identifier, Literal
 from pinotpy.pql.parser import parse_sql
-from pinotpy.query.model.compile_filter import FilterCompiler
+from pinotpy.query.model.conditions import FilterCompiler
 from pinotpy.query.model.context import And, Bound, Comparison, Constant, ExpressionPredicate, Filter, Not, Or, Predicate
 
 A, B, S = Identifier("a"), Identifier("b"), Identifier("s")

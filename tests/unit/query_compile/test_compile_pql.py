@@ -11,7 +11,7 @@ from pinotpy.data_types import DataType
 from pinotpy.errors import PinotError, UnknownColumnError
 from pinotpy.pql.ast import Call, Identifier, Literal, Star
 from pinotpy.pql.parser import parse_pql
-from pinotpy.query.compile.compile import compile_query
+from pinotpy.query.compile.statement import compile_query
 from pinotpy.query.model.context import AggregationRef, ColumnRef, Comparison, OrderBy, Predicate, QueryContext, QueryKind
 from pinotpy.query.model.options import query_options
 

@@ -9,8 +9,8 @@ from pinotpy.config.schema import Schema
 from pinotpy.errors import InvalidQueryError, PinotError
 from pinotpy.pql.ast import Call, Identifier, Literal, Star
 from pinotpy.pql.parser import parse_sql
-from pinotpy.query.compile.compile import compile_query
-from pinotpy.query.compile.compile_constants import compile_without_table
+from pinotpy.query.compile.constants import compile_without_table
+from pinotpy.query.compile.statement import compile_query
 from pinotpy.query.model.context import AggregationRef, OrderBy, QueryContext, QueryKind
 from pinotpy.query.model.options import query_options
 

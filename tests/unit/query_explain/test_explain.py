@@ -15,7 +15,7 @@ from fake_segment import FakeSegment, fake_column
 from pinotpy.data_types import DataType
 from pinotpy.pql.ast import Call, Dialect, Expression, Identifier, Literal
 from pinotpy.query.execute import execute
-from pinotpy.query.filter import index_access
+from pinotpy.query.filter import index_choice
 from pinotpy.query.model.context import (
     Aggregation,
     AggregationRef,
@@ -131,11 +131,11 @@ def test_lists_serve_an_or_of_indexed_conditions_and_a_negation_says_what_bits_w
     (group,) = explain(segments, selection(Not(equal("team", 8))))
     assert group["filter"]["predicate"] == "team != '8'" and group["filter"]["operator"] == "NOT_EQ"
     assert "% of the docs: estimated" in why_not(group["filter"], "inverted index")
-    monkeypatch.setattr(index_access, "_NS_OVERHEAD", 0.0)
+    monkeypatch.setattr(index_choice, "_NS_OVERHEAD", 0.0)
     (group,) = explain(segments, selection(Or((equal("team", 8), equal("team", 12)))))
     assert group["filter"]["operator"] == "OR" and group["toRead"] == [200, 200]
     assert [(leaf["access"], leaf["docs"]) for leaf in group["filter"]["children"]] == [("inverted index", [100, 100])] * 2
-    monkeypatch.setattr(index_access, "_NS_ENTRY", 3.0)
+    monkeypatch.setattr(index_choice, "_NS_ENTRY", 3.0)
     (group,) = explain(segments, selection(Not(equal("tags", "a"))))
     assert group["filter"]["access"] == "inverted index" and "bit" in group["filter"]["why"]
 

@@ -19,12 +19,12 @@ from group_harness import Cells, Column, answer, build, check, cut, expected, ma
 from pinotpy.data_types import DataType as D
 from pinotpy.errors import MemoryLimitError, QueryCancelledError, QueryTimeoutError
 from pinotpy.kernels.aggregate.result_context import G_DEAL_MAX, G_DEAL_SHIFT, G_DEAL_WORDS, G_KEY_BLOCK, ResultContext
-from pinotpy.kernels.group import dealing
+from pinotpy.kernels.group import radix_partition
 from pinotpy.kernels.runtime import abi
 from pinotpy.pql.ast import Identifier
-from pinotpy.query.group import dealt_groups, lasting_groups
+from pinotpy.query.group import hash_table, radix_partition
 from pinotpy.query.model.context import AggregationRef, OrderBy
-from pinotpy.query.plan import scan
+from pinotpy.query.plan import build as scan
 from pinotpy.query.runtime.control import QueryControl
 from pinotpy.query.runtime.kernel_threads import KernelThreads
 from pinotpy.segment.global_ids.cache import GlobalDictionaries
@@ -85,13 +85,13 @@ def tables(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     made: list[Any] = []
 
     def noted(*args: Any) -> Any:
-        made.append(found := dealt_groups.dealt_table(*args))
+        made.append(found := radix_partition.dealt_table(*args))
         return found
 
-    monkeypatch.setattr(lasting_groups, "MERGED_ROWS_MIN", 0)
+    monkeypatch.setattr(hash_table, "MERGED_ROWS_MIN", 0)
     monkeypatch.setattr(scan, "DOCS_PER_THREAD_MIN", 1)
     for name, value in (("DOCS_MIN", 0), ("DEALT_ROWS_MIN", 0), ("PART_DOCS", 64), ("PART_BITS_MIN", 1), ("_STEP_ROWS", 100)):
-        monkeypatch.setattr(dealt_groups, name, value)
+        monkeypatch.setattr(radix_partition, name, value)
     monkeypatch.setattr("pinotpy.query.group.group_by.global_table", lambda *_: None)
     monkeypatch.setattr("pinotpy.query.group.group_by.leaves_few_rows", lambda *_: False)
     monkeypatch.setattr("pinotpy.query.group.group_by.dealt_table", noted)
@@ -106,8 +106,8 @@ def test_groups_of_dealt_rows_are_those_of_the_rows(
     segments: list[Any], parts: list[Cells], executor: Any, tables: list[Any], monkeypatch: pytest.MonkeyPatch,
     keys: list[str], null_handling: bool, threads: int, pool_bytes: int,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr(dealt_groups, "POOL_BYTES_MAX", pool_bytes)
-    monkeypatch.setattr(dealt_groups, "POOL_CHUNKS_MIN", 0)
+    monkeypatch.setattr(radix_partition, "POOL_BYTES_MAX", pool_bytes)
+    monkeypatch.setattr(radix_partition, "POOL_CHUNKS_MIN", 0)
     dictionaries = GlobalDictionaries(in_background=False)
     context = make_context(COLUMNS, CALLS, keys, null_handling=null_handling)
     joined = {column.name: [value for part in parts for value in part[column.name]] for column in COLUMNS}
@@ -140,7 +140,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
 def test_of_a_ranking_all_groups_arrive_that_are_shown_and_few_others(
     many: list[Any], tables: list[Any], monkeypatch: pytest.MonkeyPatch, call: tuple[str, str], ascending: bool
 ) -> None:
-    monkeypatch.setattr(dealt_groups, "PART_DOCS", 2048)
+    monkeypatch.setattr(radix_partition, "PART_DOCS", 2048)
     dictionaries = GlobalDictionaries(in_background=False)
     order = (OrderBy(AggregationRef(0), ascending=ascending), OrderBy(Identifier("k")), OrderBy(Identifier("g")))
     context = replace(make_context(MANY, [call], ["k", "g"]), limit=7, offset=5, order_by=order)
@@ -198,19 +198,19 @@ def test_every_row_is_dealt_once_and_equal_keys_to_one_part(keys: np.ndarray[Any
     context = ResultContext(control, 1, 1)
     state = abi.State(control, context.address)
     begin, deal = (np.zeros(abi.INSTRUCTION_WORDS, np.int64) for _ in range(2))
-    begin[abi.I_FUNCTION], begin[abi.A0 : abi.A0 + 3] = dealing.begin_dealing.address, (64 - bits, 3, 1 << 40)
-    deal[abi.I_FUNCTION], deal[abi.A0 : abi.A0 + 4] = dealing.deal_rows.address, (1, 1, 5, 6)
+    begin[abi.I_FUNCTION], begin[abi.A0 : abi.A0 + 3] = radix_partition.begin_dealing.address, (64 - bits, 3, 1 << 40)
+    deal[abi.I_FUNCTION], deal[abi.A0 : abi.A0 + 4] = radix_partition.deal_rows.address, (1, 1, 5, 6)
     flags = (keys & 3 == 1).astype(np.uint8)
-    assert dealing.begin_dealing.ctypes(state.address, begin.ctypes.data) == abi.E_OK
+    assert radix_partition.begin_dealing.ctypes(state.address, begin.ctypes.data) == abi.E_OK
     for first in range(0, len(keys), abi.BLOCK):
         block = keys[first : first + abi.BLOCK]
         state.words[abi.S_SELECTED] = len(block)
         context.words_at(G_KEY_BLOCK, len(block))[:] = block
         state.registers[5, : len(block)] = ~block
         state.registers[6].view(np.uint8)[: len(block)] = flags[first : first + abi.BLOCK]
-        assert dealing.deal_rows.ctypes(state.address, deal.ctypes.data) == abi.E_OK
+        assert radix_partition.deal_rows.ctypes(state.address, deal.ctypes.data) == abi.E_OK
     assert context.words[[G_DEAL_SHIFT, G_DEAL_WORDS, G_DEAL_MAX]].tolist() == [64 - bits, 3, 1 << 40]
-    chunks = dealt_groups.waiting_chunks(context)
+    chunks = radix_partition.waiting_chunks(context)
     rows = [_rows(int(address), int(size)) for address, size in zip(chunks.addresses, chunks.sizes, strict=True)]
     found = np.concatenate([np.empty((0, 3), np.int64), *rows])
     order, wanted = np.argsort(found[:, 0], kind="stable"), np.sort(keys)

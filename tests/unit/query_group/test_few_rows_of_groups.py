@@ -17,13 +17,13 @@ from group_harness import Cells, Column, answer, build, check, expected, make_co
 from pinotpy.data_types import DataType as D
 from pinotpy.functions.state.exact_sums import WINDOW, WINDOW_MAIN, exact_array
 from pinotpy.kernels.aggregate.result_context import G_ARENA, G_UNITS, ResultContext
-from pinotpy.kernels.group import few_rows as kernel
-from pinotpy.kernels.group import merge
+from pinotpy.kernels.group import compact_merge as kernel
+from pinotpy.kernels.group import merge_rows
 from pinotpy.kernels.runtime import abi
-from pinotpy.kernels.runtime.memory import V_ADDRESS, V_USED
-from pinotpy.query.group import few_groups
-from pinotpy.query.plan import scan
-from pinotpy.query.result.few_rows import FEW_ROWS_MAX
+from pinotpy.kernels.runtime.growable import V_ADDRESS, V_USED
+from pinotpy.query.group import small_result
+from pinotpy.query.plan import build as scan
+from pinotpy.query.result.compact_rows import FEW_ROWS_MAX
 from pinotpy.query.segments.segment_set import SegmentSet
 
 COLUMNS = [
@@ -75,7 +75,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     found: list[Any] = []
 
     def noted(*args: Any) -> Any:
-        found.append(one := few_groups.few_groups_of(*args))
+        found.append(one := small_result.few_groups_of(*args))
         return one
 
     monkeypatch.setattr("pinotpy.query.group.group_by.few_groups_of", noted)
@@ -115,7 +115,7 @@ def test_keys_without_small_dictionaries_of_whole_numbers_or_texts_take_the_long
 
 
 def test_large_dictionaries_are_not_numbered(segments: list[Any], parts: list[Cells], made: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(few_groups, "VALUES_MAX", 10)
+    monkeypatch.setattr(small_result, "VALUES_MAX", 10)
     context = make_context(COLUMNS, CALLS, ["s"])
     check(answer(context, [run(context, SegmentSet(segments))]), expected(COLUMNS, _joined(parts), CALLS, ["s"], null_handling=False), 1)
     assert made == [None]
@@ -130,19 +130,19 @@ def test_a_later_set_takes_numberings_over_until_they_are_worn(
     second = SegmentSet([segments[1], *segments[3:]], first)
     rows = _joined([parts[1], *parts[3:]])
     check(answer(context, [run(context, second)]), expected(COLUMNS, rows, CALLS, ["s"], null_handling=False), 1)
-    assert second.attached(few_groups.SmallDictionaries).columns["s"] is first.attached(few_groups.SmallDictionaries).columns["s"]
-    monkeypatch.setattr(few_groups, "_WORN", 0)
+    assert second.attached(small_result.SmallDictionaries).columns["s"] is first.attached(small_result.SmallDictionaries).columns["s"]
+    monkeypatch.setattr(small_result, "_WORN", 0)
     third = SegmentSet(segments[:1], second)
-    monkeypatch.setattr(few_groups, "VALUES_MAX", len({*parts[0]["s"]}))
+    monkeypatch.setattr(small_result, "VALUES_MAX", len({*parts[0]["s"]}))
     check(answer(context, [run(context, third)]), expected(COLUMNS, parts[0], CALLS, ["s"], null_handling=False), 1)
-    assert third.attached(few_groups.SmallDictionaries).columns["s"] is not first.attached(few_groups.SmallDictionaries).columns["s"]
+    assert third.attached(small_result.SmallDictionaries).columns["s"] is not first.attached(small_result.SmallDictionaries).columns["s"]
 
 
 def test_the_kernel_does_what_numpy_does() -> None:
     rng = np.random.default_rng(7)
     for trial in range(60):
         num_keys, width, num_segments = int(rng.integers(1, 4)), int(rng.integers(1, 5)), int(rng.integers(1, 5))
-        kinds = np.array([merge.ADD, *([merge.WIDE, merge.WIDE_HIGH] if width > 2 else []), *[merge.GROW] * 4][:width], np.int64)
+        kinds = np.array([merge_rows.ADD, *([merge_rows.WIDE, merge_rows.WIDE_HIGH] if width > 2 else []), *[merge_rows.GROW] * 4][:width], np.int64)
         cardinalities = rng.integers(1, 9, (num_segments, num_keys))
         sizes = np.full(num_keys, 12, np.int64)  # ids 0 … 10, and 11 for null
         remaps = [[rng.permutation(11)[:c].astype(np.int32) for c in row] for row in cardinalities]
@@ -177,7 +177,7 @@ def test_the_kernel_does_what_numpy_does() -> None:
         assert groups.tolist() == [order.index(key) for key, _ in seen]
         wanted = np.zeros((known, width), np.int64)
         if total:
-            merge.merge_rows(np.array([row for _, row in seen], np.int64), 0, groups, kinds, wanted)
+            merge_rows.merge_rows(np.array([row for _, row in seen], np.int64), 0, groups, kinds, wanted)
         assert (out[:known] == wanted).all()
 
 

@@ -20,9 +20,9 @@ from pinotpy.data_types import DataType as D
 from pinotpy.errors import MemoryLimitError
 from pinotpy.kernels.runtime import abi
 from pinotpy.pql.ast import Call, Dialect, Identifier, Literal
-from pinotpy.query.group import global_groups, lasting_groups, top_groups
+from pinotpy.query.group import hash_table, shared_direct_table, top_n_groups
 from pinotpy.query.model.context import AggregationRef, Bound, Comparison, OrderBy, OutputColumn, Predicate, QueryContext, QueryOptions
-from pinotpy.query.plan import scan
+from pinotpy.query.plan import build as scan
 from pinotpy.query.result.combine import merge_partials
 from pinotpy.query.result.reduce import reduce_partials
 from pinotpy.query.runtime.control import MEMORY_SETTING
@@ -91,10 +91,10 @@ def executor() -> Iterator[ThreadPoolExecutor]:
 @pytest.fixture
 def tables(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The tables for all units that queries made, here also of few rows."""
-    monkeypatch.setattr(global_groups, "MERGED_ROWS_MIN", 0)
-    monkeypatch.setattr(lasting_groups, "MERGED_ROWS_MIN", 0)
-    monkeypatch.setattr(lasting_groups, "PART_GROUPS", 2)
-    monkeypatch.setattr(lasting_groups, "FEW_GROUPS", 8)
+    monkeypatch.setattr(shared_direct_table, "MERGED_ROWS_MIN", 0)
+    monkeypatch.setattr(hash_table, "MERGED_ROWS_MIN", 0)
+    monkeypatch.setattr(hash_table, "PART_GROUPS", 2)
+    monkeypatch.setattr(hash_table, "FEW_GROUPS", 8)
     made: list[Any] = []
 
     def noting(make: Any) -> Any:
@@ -104,8 +104,8 @@ def tables(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
         return noted
 
-    monkeypatch.setattr("pinotpy.query.group.group_by.global_table", noting(global_groups.global_table))
-    monkeypatch.setattr("pinotpy.query.group.group_by.lasting_table", noting(lasting_groups.lasting_table))
+    monkeypatch.setattr("pinotpy.query.group.group_by.global_table", noting(shared_direct_table.global_table))
+    monkeypatch.setattr("pinotpy.query.group.group_by.lasting_table", noting(hash_table.lasting_table))
     return made
 
 
@@ -122,7 +122,7 @@ def test_groups_by_global_ids_are_those_of_the_rows(
     keys: list[str], null_handling: bool, threads: int, hashed: bool,
 ) -> None:  # fmt: skip
     monkeypatch.setattr(scan, "DOCS_PER_THREAD_MIN", 1)
-    monkeypatch.setattr(global_groups, "PARALLEL_WORDS_MIN", 1)
+    monkeypatch.setattr(shared_direct_table, "PARALLEL_WORDS_MIN", 1)
     if hashed:
         monkeypatch.setattr("pinotpy.query.group.group_by.global_table", lambda *_: None)
     dictionaries = GlobalDictionaries(in_background=False)
@@ -139,7 +139,7 @@ def test_memory_refused_at_the_end_names_the_setting(
     segments: list[Any], executor: ThreadPoolExecutor, tables: list[Any], monkeypatch: pytest.MonkeyPatch, keys: list[str]
 ) -> None:
     monkeypatch.setattr("pinotpy.query.group.group_by.global_table", lambda *_: None)
-    monkeypatch.setattr("pinotpy.kernels.group.lasting_groups.leave_all_spilled", lambda words: abi.E_MEMORY)
+    monkeypatch.setattr("pinotpy.kernels.group.thread_hash_table.leave_all_spilled", lambda words: abi.E_MEMORY)
     dictionaries = GlobalDictionaries(in_background=False)
     with pytest.raises(MemoryLimitError, match=re.escape(MEMORY_SETTING)):
         for _ in range(2):
@@ -155,7 +155,7 @@ def test_a_raw_key_is_hashed_once_for_all_segments(
     monkeypatch.setattr(scan, "DOCS_PER_THREAD_MIN", 1)
     wanted = expected(COLUMNS, _joined(parts), CALLS, ["raw"], null_handling=False)
     check(answer(_context(["raw"]), [run(_context(["raw"]), segments, threads=threads, executor=executor)]), wanted, 1)
-    assert isinstance(tables[-1], lasting_groups.LastingTable)
+    assert isinstance(tables[-1], hash_table.LastingTable)
 
 
 def test_sets_and_distributions_are_merged_by_value(segments: list[Any], parts: list[Cells], tables: list[Any]) -> None:
@@ -189,7 +189,7 @@ def test_replaced_segments_and_small_budgets_change_no_answer(tmp_path: Path, ta
 
 
 def test_a_table_for_all_units_is_no_larger_than_its_expected_rows_deserve(many: list[Any], tables: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(global_groups, "DENSE_FREE", 0)
+    monkeypatch.setattr(shared_direct_table, "DENSE_FREE", 0)
     dictionaries = GlobalDictionaries(in_background=False)
     few = Predicate(Identifier("v"), Comparison.EQ, (5,))  # one of a thousand values: more docs have it than are expected
     kinds = []
@@ -202,11 +202,11 @@ def test_a_table_for_all_units_is_no_larger_than_its_expected_rows_deserve(many:
         answers = [sorted(zip(*_lists(context, one)[1], strict=True)) for one in (found, by_value)]
         assert answers[0] == answers[1] and answers[0]
         kinds.append(type([table for table in tables if table is not None][-1]))
-    assert kinds == [global_groups.GlobalTable, lasting_groups.LastingTable]
+    assert kinds == [shared_direct_table.GlobalTable, hash_table.LastingTable]
 
 
 def test_units_that_leave_few_rows_are_merged_by_value(many: list[Any], tables: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(global_groups, "MERGED_ROWS_MIN", 6_000)
+    monkeypatch.setattr(shared_direct_table, "MERGED_ROWS_MIN", 6_000)
     dictionaries = GlobalDictionaries(in_background=False)
     wide = make_context(MANY, [("sum", "v")], ["k"])
     for _ in range(2):
@@ -245,8 +245,8 @@ RANKED = [("count", "*"), *((name, column) for name in ("sum", "avg", "min", "ma
 @pytest.mark.parametrize("call", RANKED)
 @pytest.mark.parametrize("shape", ["pql", "sql_descending", "sql_ascending", "sql_offset", "two"])
 def test_a_server_alone_sends_few_groups_and_all_that_are_shown(many: list[Any], monkeypatch: pytest.MonkeyPatch, call: tuple[str, str], shape: str) -> None:
-    monkeypatch.setattr(top_groups, "GROUPS_MIN", 1)
-    monkeypatch.setattr(global_groups, "MERGED_ROWS_MIN", 0)
+    monkeypatch.setattr(top_n_groups, "GROUPS_MIN", 1)
+    monkeypatch.setattr(shared_direct_table, "MERGED_ROWS_MIN", 0)
     dictionaries = GlobalDictionaries(in_background=False)
     calls = [call, ("count", "*")] if shape == "two" else [call]
     context = replace(make_context(MANY, calls, ["k"]), limit=7)
@@ -261,13 +261,13 @@ def test_a_server_alone_sends_few_groups_and_all_that_are_shown(many: list[Any],
     alone = run(context, many, dictionaries=dictionaries, is_whole=True)
     assert _lists(context, alone) == _lists(context, everything)
     assert everything.rows is not None and alone.rows is not None
-    assert alone.rows.num_rows < len(calls) * (context.limit + context.offset) * top_groups.GROUPS_PER_SHOWN_MIN < everything.rows.num_rows
+    assert alone.rows.num_rows < len(calls) * (context.limit + context.offset) * top_n_groups.GROUPS_PER_SHOWN_MIN < everything.rows.num_rows
 
 
 @pytest.mark.parametrize("having", [False, True])
 @pytest.mark.parametrize("order", ["expression", "key", "none"])
 def test_groups_that_having_refuses_are_not_sent(many: list[Any], monkeypatch: pytest.MonkeyPatch, having: bool, order: str) -> None:
-    monkeypatch.setattr(top_groups, "GROUPS_MIN", 1)
+    monkeypatch.setattr(top_n_groups, "GROUPS_MIN", 1)
     context = replace(make_context(MANY, [("count", "*"), ("max", "v")], ["k"]), limit=5, offset=3)
     count, largest = (Call("$agg", (Literal(i, str(i)),)) for i in range(2))
     if having:
@@ -283,8 +283,8 @@ def test_groups_that_having_refuses_are_not_sent(many: list[Any], monkeypatch: p
 
 
 def test_a_limit_on_groups_is_still_a_limit(many: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(top_groups, "GROUPS_MIN", 1)
-    monkeypatch.setattr(global_groups, "MERGED_ROWS_MIN", 0)
+    monkeypatch.setattr(top_n_groups, "GROUPS_MIN", 1)
+    monkeypatch.setattr(shared_direct_table, "MERGED_ROWS_MIN", 0)
     dictionaries = GlobalDictionaries(in_background=False)
     context = replace(
         make_context(MANY, [("sum", "v")], ["k"], options=QueryOptions(num_groups_limit=50)), limit=7, order_by=(OrderBy(AggregationRef(0), False),)

@@ -21,7 +21,7 @@ from pinotpy.errors import InvalidQueryError, MemoryLimitError, QueryExecutionEr
 from pinotpy.pql.ast import Dialect, Identifier
 from pinotpy.query.group import group_by
 from pinotpy.query.model.context import Bound, Comparison, Predicate, QueryOptions
-from pinotpy.query.plan import scan
+from pinotpy.query.plan import build as scan
 from pinotpy.query.runtime.control import QueryControl
 
 POOLS: dict[D, list[Any]] = {

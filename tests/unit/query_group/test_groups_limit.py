@@ -13,9 +13,9 @@ from group_harness import Cells, Column, answer, build, cut, make_context, run
 
 from pinotpy.data_types import DataType as D
 from pinotpy.errors import MemoryLimitError
-from pinotpy.query.group import lasting_groups
+from pinotpy.query.group import hash_table
 from pinotpy.query.model.context import QueryOptions
-from pinotpy.query.plan import scan
+from pinotpy.query.plan import build as scan
 from pinotpy.query.runtime.control import QueryControl
 from pinotpy.segment.global_ids.cache import GlobalDictionaries
 
@@ -60,7 +60,7 @@ def test_a_limit_bounds_the_groups_and_no_row_is_lost_uncounted(
     segments: list[Any], cells: Cells, monkeypatch: pytest.MonkeyPatch, limit: int, keys: list[str], calls: list[tuple[str, str]], threads: int
 ) -> None:
     monkeypatch.setattr(scan, "DOCS_PER_THREAD_MIN", 1)
-    monkeypatch.setattr(lasting_groups, "MERGED_ROWS_MIN", 0)
+    monkeypatch.setattr(hash_table, "MERGED_ROWS_MIN", 0)
     dictionaries = GlobalDictionaries(in_background=False)
     context = make_context(COLUMNS, calls, keys, options=QueryOptions(num_groups_limit=limit))
     names = [keys[0]] if keys == ["m"] else keys

@@ -12,7 +12,7 @@ from in_process import InProcessCluster
 
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
-from pinotpy.query.compile.compile_checks import AGGREGATIONS_MAX
+from pinotpy.query.compile.checks import AGGREGATIONS_MAX
 
 # Exponents far apart, so that sums need several windows; an infinity and its opposite in groups of their own.
 VALUES = [1e300, -1e300, 1.5, 3e-310, 1e16, -2.25, 7e-5, 1e292, math.inf, 2.0, -math.inf, 5.0]

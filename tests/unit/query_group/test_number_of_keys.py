@@ -13,7 +13,7 @@ from in_process import InProcessCluster
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.kernels.runtime import abi
-from pinotpy.query.compile.compile_checks import GROUP_KEYS_MAX
+from pinotpy.query.compile.checks import GROUP_KEYS_MAX
 
 NUMBERS = [i % 3 for i in range(100)]
 SCHEMA = Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": [{"name": "n", "dataType": "INT"}]})

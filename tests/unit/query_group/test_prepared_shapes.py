@@ -15,10 +15,10 @@ from fake_segment import FakeSegment, fake_column
 from pinotpy.config.schema import Schema
 from pinotpy.data_types import DataType
 from pinotpy.pql.parser import parse_sql
-from pinotpy.query.compile.compile import compile_query
+from pinotpy.query.compile.statement import compile_query
 from pinotpy.query.execute import execute
 from pinotpy.query.model.context import QueryContext, QueryOptions
-from pinotpy.query.plan import prepared, scan
+from pinotpy.query.plan import build, instruction_cache
 from pinotpy.query.result.reduce import reduce_partials
 from pinotpy.query.runtime.control import QueryControl
 from pinotpy.query.segments.segment_set import SegmentSet
@@ -92,9 +92,9 @@ def answer(context: QueryContext, segments: Any, threads: int, num_keys: int) ->
 @pytest.mark.parametrize("keys", [(), ("g",), ("s",), ("h", "s")])
 @pytest.mark.parametrize("threads", [1, 3])
 def test_queries_of_one_shape_answer_each_for_itself(segments: SegmentSet, keys: tuple[str, ...], threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scan, "DOCS_PER_THREAD_MIN", 700)
+    monkeypatch.setattr(build, "DOCS_PER_THREAD_MIN", 700)
     rng = random.Random(f"{keys}{threads}")
-    before = len(segments.attached(prepared.PreparedShapes).prepared)
+    before = len(segments.attached(instruction_cache.PreparedShapes).prepared)
     for _ in range(12):
         low = rng.randint(-5, 60)
         high, h = low + rng.choice((0, 3, 30, 100)), rng.randint(0, 45)
@@ -107,7 +107,7 @@ def test_queries_of_one_shape_answer_each_for_itself(segments: SegmentSet, keys:
         part = [segments[row] for row in rng.sample(range(6), 3)]
         alone = answer(compiled(text), SegmentSet(part), threads, len(keys))
         assert answer(compiled(text), segments.take(np.array([list(segments).index(one) for one in part])), threads, len(keys)) == alone
-    assert len(segments.attached(prepared.PreparedShapes).prepared) <= before + 1
+    assert len(segments.attached(instruction_cache.PreparedShapes).prepared) <= before + 1
 
 
 def test_what_is_not_the_same_for_all_queries_of_a_shape_is_not_shared(segments: SegmentSet) -> None:
@@ -115,16 +115,16 @@ def test_what_is_not_the_same_for_all_queries_of_a_shape_is_not_shared(segments:
         "SELECT SUM(v) FILTER (WHERE g = 1) FROM t",
         "SELECT $segmentName, COUNT(*) FROM t GROUP BY $segmentName",
     ):
-        assert not prepared.is_shared(compiled(text), segments), text
-    assert prepared.is_shared(compiled("SELECT s, COUNT(*), MAX(v) FROM t WHERE g + 1 = 3 GROUP BY s"), segments)
+        assert not instruction_cache.is_shared(compiled(text), segments), text
+    assert instruction_cache.is_shared(compiled("SELECT s, COUNT(*), MAX(v) FROM t WHERE g + 1 = 3 GROUP BY s"), segments)
     raw_text = SegmentSet([FakeSegment("r", [fake_column("s", DataType.STRING, [b"a"], dictionary=False)])])
-    assert not prepared.is_shared(compiled("SELECT s, COUNT(*) FROM t GROUP BY s"), raw_text)
+    assert not instruction_cache.is_shared(compiled("SELECT s, COUNT(*) FROM t GROUP BY s"), raw_text)
     packed = SegmentSet([FakeSegment("p", [fake_column("g", DataType.INT, [1, 2, 3], packed=True)])])
-    assert not prepared.is_shared(compiled("SELECT g, COUNT(*) FROM t GROUP BY g"), packed)
+    assert not instruction_cache.is_shared(compiled("SELECT g, COUNT(*) FROM t GROUP BY g"), packed)
 
 
 def test_expressions_that_the_scan_computes_are_shared_from_the_second_query_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scan, "DOCS_PER_THREAD_MIN", 700)
+    monkeypatch.setattr(build, "DOCS_PER_THREAD_MIN", 700)
     segments = SegmentSet([segment(number) for number in range(6)])
     for query, (low, high) in enumerate([(3, 30), (20, 41), (0, 100), (90, 95), (45, 45)]):
         context = compiled(f"SELECT SUM(h * day + 2), COUNT(*) FROM t WHERE day BETWEEN {low} AND {high}")
@@ -133,21 +133,21 @@ def test_expressions_that_the_scan_computes_are_shared_from_the_second_query_on(
         total, count = (column.values[0].as_py() for column in reduce_partials(context, partial).columns)
         kept = [(data["h"] * data["day"] + 2)[(data["day"] >= low) & (data["day"] <= high)] for data in ROWS]
         assert count == sum(map(len, kept)) and (total or 0) == sum(int(part.sum()) for part in kept)
-        assert sum(one is not None for one in segments.attached(prepared.PreparedShapes).prepared.values()) == (query > 0)
+        assert sum(one is not None for one in segments.attached(instruction_cache.PreparedShapes).prepared.values()) == (query > 0)
     other = compiled("SELECT SUM(h * day + 3) FROM t WHERE day < 5")
     execute(other, segments, QueryControl())
-    assert len(segments.attached(prepared.PreparedShapes).prepared) == 1
+    assert len(segments.attached(instruction_cache.PreparedShapes).prepared) == 1
 
 
 def test_a_set_keeps_no_more_shapes_than_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prepared, "PREPARED_MAX", 3)
+    monkeypatch.setattr(instruction_cache, "PREPARED_MAX", 3)
     segments = SegmentSet([segment(0)])
     for aggregation in ("SUM(v)", "MIN(v)", "MAX(v)", "AVG(v)", "COUNT(*)"):
         assert execute(compiled(f"SELECT {aggregation} FROM t WHERE h < 9"), segments, QueryControl()).rows is not None
-        assert 1 <= len(segments.attached(prepared.PreparedShapes).prepared) <= 3
-    monkeypatch.setattr(prepared, "PREPARED_BYTES_MAX", 1)
+        assert 1 <= len(segments.attached(instruction_cache.PreparedShapes).prepared) <= 3
+    monkeypatch.setattr(instruction_cache, "PREPARED_BYTES_MAX", 1)
     assert execute(compiled("SELECT SUM(g) FROM t WHERE h < 9"), segments, QueryControl()).rows is not None
-    assert len(segments.attached(prepared.PreparedShapes).prepared) == 1
+    assert len(segments.attached(instruction_cache.PreparedShapes).prepared) == 1
 
 
 def test_an_expression_with_a_filter_of_its_own_is_asked_again_and_again(segments: SegmentSet) -> None:
@@ -163,7 +163,7 @@ def test_a_shape_that_was_asked_once_holds_no_literals() -> None:
     segments = SegmentSet([segment(0)])
     values = ", ".join(map(str, range(5_000)))
     execute(compiled(f"SELECT SUM(CASE WHEN g IN ({values}) THEN 1 ELSE 0 END) FROM t"), segments, QueryControl())
-    assert [type(one) for one in segments.attached(prepared.PreparedShapes).asked] == [int]
+    assert [type(one) for one in segments.attached(instruction_cache.PreparedShapes).asked] == [int]
 
 
 @pytest.mark.parametrize("keys", ["", "c35", "c1, c35"])

@@ -11,10 +11,10 @@ import pytest
 from group_harness import Cells, Column, answer, build, check, expected, make_context, run
 
 from pinotpy.data_types import DataType as D
-from pinotpy.kernels.aggregate import value_bits as kernels
-from pinotpy.query.aggregate import value_bits
-from pinotpy.query.group import aggregate
-from pinotpy.query.plan import scan
+from pinotpy.kernels.aggregate import distinct_bitmaps as kernels
+from pinotpy.query.aggregate import distinct_bitmaps
+from pinotpy.query.group import ungrouped
+from pinotpy.query.plan import build as scan
 from pinotpy.query.runtime.kernel_threads import KernelThreads
 from pinotpy.segment.global_ids.cache import GlobalDictionaries
 
@@ -62,10 +62,10 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         made.append(len(counts))
         unite(addresses, sizes, starts, first, last, counts)
 
-    monkeypatch.setattr(value_bits, "DOCS_MIN", 0)
-    monkeypatch.setattr(value_bits, "BYTES_PER_DOC", 1 << 20)
-    monkeypatch.setattr(value_bits, "WORDS_PER_DOC", 1 << 20)
-    monkeypatch.setattr(value_bits, "_STEP_WORDS", 64)
+    monkeypatch.setattr(distinct_bitmaps, "DOCS_MIN", 0)
+    monkeypatch.setattr(distinct_bitmaps, "BYTES_PER_DOC", 1 << 20)
+    monkeypatch.setattr(distinct_bitmaps, "WORDS_PER_DOC", 1 << 20)
+    monkeypatch.setattr(distinct_bitmaps, "_STEP_WORDS", 64)
     monkeypatch.setattr(scan, "DOCS_PER_THREAD_MIN", 1)
     monkeypatch.setattr(kernels, "count_united", noted)
     return made
@@ -112,7 +112,7 @@ def test_ids_that_were_appended_later_do_not_ascend_and_count_once(segments: lis
 def test_sets_that_are_larger_than_the_values_of_their_docs_are_not_bits(
     segments: list[Any], counted: list[int], monkeypatch: pytest.MonkeyPatch, limit: str
 ) -> None:
-    monkeypatch.setattr(value_bits, limit, 0)
+    monkeypatch.setattr(distinct_bitmaps, limit, 0)
     dictionaries = GlobalDictionaries(in_background=False)
     context = make_context(COLUMNS, CALLS, ["k"])
     for _ in range(2):
@@ -125,7 +125,7 @@ def test_sets_that_are_larger_than_the_values_of_their_docs_are_not_bits(
 def test_dictionaries_that_are_numbered_together_are_counted_by_their_ids(
     segments: list[Any], parts: list[Cells], executor: KernelThreads, monkeypatch: pytest.MonkeyPatch, threads: int
 ) -> None:
-    monkeypatch.setattr(aggregate, "_UNITED_VALUES_MIN", 0)
+    monkeypatch.setattr(ungrouped, "_UNITED_VALUES_MIN", 0)
     monkeypatch.setattr(scan, "DOCS_PER_THREAD_MIN", 1)
     flagged: list[int] = []
     count = kernels.count_flagged

@@ -20,11 +20,11 @@ from pinotpy.data_types import DataType as D
 from pinotpy.errors import MemoryLimitError
 from pinotpy.functions.spec import aggregation_function
 from pinotpy.functions.state.percentiles import PercentileFunction
-from pinotpy.kernels.aggregate import rank_search
+from pinotpy.kernels.aggregate import rank_select
 from pinotpy.pql.ast import Call, Identifier, Literal
-from pinotpy.query.aggregate import value_runs
+from pinotpy.query.aggregate import value_lists
 from pinotpy.query.model.context import Aggregation
-from pinotpy.query.plan import scan
+from pinotpy.query.plan import build as scan
 from pinotpy.query.runtime.control import QueryControl
 from pinotpy.query.runtime.kernel_threads import KernelThreads
 
@@ -78,16 +78,16 @@ def executor() -> Iterator[KernelThreads]:
 def searched(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Totals of the groups that were searched, here also of few values."""
     made: list[int] = []
-    search = value_runs._Search.run
+    search = value_lists._Search.run
 
     def noted(self: Any, *args: Any) -> None:
         made.extend(self.totals.tolist())
         search(self, *args)
 
-    monkeypatch.setattr(value_runs, "DOCS_MIN", 0)
-    monkeypatch.setattr(value_runs, "_STEP_VALUES", 4_000)
+    monkeypatch.setattr(value_lists, "DOCS_MIN", 0)
+    monkeypatch.setattr(value_lists, "_STEP_VALUES", 4_000)
     monkeypatch.setattr(scan, "DOCS_PER_THREAD_MIN", 1)
-    monkeypatch.setattr(value_runs._Search, "run", noted)
+    monkeypatch.setattr(value_lists._Search, "run", noted)
     return made
 
 
@@ -153,18 +153,18 @@ def test_every_rank_of_hostile_values_is_found(pattern: str, misled: bool, monke
         def nowhere(addresses: Any, sizes: Any, starts: Any, totals: Any, first: Any, last: Any, lows: Any, highs: Any) -> None:
             lows[:], highs[:] = 12_345, 12_346
 
-        monkeypatch.setattr(rank_search, "brackets", nowhere)
+        monkeypatch.setattr(rank_select, "brackets", nowhere)
     values, wanted = PATTERNS[pattern], np.sort(PATTERNS[pattern])
     ends = np.unique([0, *np.random.default_rng(3).integers(0, len(values), 40).tolist(), len(values)])
     addresses, sizes = values.ctypes.data + ends[:-1] * 8, np.diff(ends)
     with ThreadPoolExecutor(2) as executor:
         plan: Any = SimpleNamespace(control=QueryControl(), num_threads=2, executor=executor)
-        search = value_runs._Search(plan, np.zeros(len(sizes), np.int64), addresses, sizes, 2)  # the second group is empty
+        search = value_lists._Search(plan, np.zeros(len(sizes), np.int64), addresses, sizes, 2)  # the second group is empty
         for rank in {0, len(values) // 3, len(values) // 2, len(values) - 2, len(values) - 1} - {-1}:
             found: dict[int, int] = {}
 
             def pick(group: int, keys: Any, counts: Any, low: int, high: int, rank: int = rank, found: dict[int, int] = found) -> bool:
-                inside, found[group] = rank_search.pick(keys, counts, low, high, rank)
+                inside, found[group] = rank_select.pick(keys, counts, low, high, rank)
                 return bool(inside)
 
             search.run(np.full(2, rank), np.full(2, rank), pick)
@@ -180,7 +180,7 @@ def test_means_of_ranks_do_not_depend_on_the_order_of_values() -> None:
         counts, found = np.array([0, 0, len(words), 0]), set()
         for _ in range(4):
             own = rng.permutation(words)
-            inside, *means = rank_search.pick_means(own, counts, LONG.min, LONG.max, 1_000, 1_200, 2_500, True)
+            inside, *means = rank_select.pick_means(own, counts, LONG.min, LONG.max, 1_000, 1_200, 2_500, True)
             assert inside
             found.add(tuple(means))
         in_order = np.sort(values)

@@ -15,7 +15,7 @@ from pinotpy.data_types import DataType
 from pinotpy.decimals import encode_decimal
 from pinotpy.errors import QueryExecutionError
 from pinotpy.pql.ast import Call, Dialect, Identifier, Literal
-from pinotpy.query.expression.expression import Rows
+from pinotpy.query.expression.interpreter import Rows
 from pinotpy.query.model.context import ColumnRef, OutputColumn, QueryContext, QueryKind
 
 INF, NAN = float("inf"), float("nan")

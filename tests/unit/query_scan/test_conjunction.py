@@ -1,4 +1,4 @@
-"""Proves the kernel that plans plain filters (query/filter/conjunction.py): for random conditions over random segments it gives the
+"""Proves the kernel that plans plain filters (query/filter/planner.py): for random conditions over random segments it gives the
 units, the deal to threads, the instructions and the counters of the longer way, whatever columns are like; and what it cannot
 plan it leaves to that."""
 
@@ -16,14 +16,14 @@ from fake_segment import FakeSegment, fake_column
 
 from pinotpy.config.schema import Schema
 from pinotpy.data_types import DataType
-from pinotpy.kernels.filter import planning
+from pinotpy.kernels.filter import planner
 from pinotpy.kernels.runtime import abi
 from pinotpy.pql.parser import parse_sql
-from pinotpy.query.compile.compile import compile_query
-from pinotpy.query.filter import conjunction, index_access
+from pinotpy.query.compile.statement import compile_query
+from pinotpy.query.filter import index_choice, planner
 from pinotpy.query.model.context import QueryOptions
-from pinotpy.query.plan import scan
-from pinotpy.query.plan.plan import ScanPlan
+from pinotpy.query.plan import build
+from pinotpy.query.plan.scan_plan import ScanPlan
 from pinotpy.query.result.partial import Statistics
 from pinotpy.query.runtime.control import QueryControl
 from pinotpy.query.segments.segment_set import SegmentSet
@@ -93,7 +93,7 @@ def random_condition(rng: random.Random) -> str:
 def planned(text: str, segments: SegmentSet, threads: int, *, nulls: bool) -> ScanPlan:
     context = compile_query(parse_sql(text), SCHEMA, QueryOptions(), null_handling=nulls)
     with ThreadPoolExecutor(1) as executor:
-        return scan.build_scan(context, segments, QueryControl(), threads=threads, executor=executor)
+        return build.build_scan(context, segments, QueryControl(), threads=threads, executor=executor)
 
 
 def shown(plan: ScanPlan) -> Any:
@@ -110,11 +110,11 @@ def counted(plan: ScanPlan) -> dict[str, int]:
 @pytest.mark.parametrize("seed", range(6))
 def test_the_kernel_plans_as_the_longer_way(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(seed)
-    monkeypatch.setattr(scan, "DOCS_PER_THREAD_MIN", 300)
-    monkeypatch.setattr(conjunction, "KEPT_SEGMENTS_MAX", rng.choice((2, 32)))
+    monkeypatch.setattr(build, "DOCS_PER_THREAD_MIN", 300)
+    monkeypatch.setattr(planner, "KEPT_SEGMENTS_MAX", rng.choice((2, 32)))
     segments = SegmentSet([random_segment(rng, number) for number in range(rng.choice((1, 2, 8)))])
     by_kernel = 0
-    plain = conjunction.is_plain
+    plain = planner.is_plain
     for _ in range(60):
         conditions = [random_condition(rng) for _ in range(rng.randint(1, 4))]
         text, threads, nulls = f"SELECT COUNT(*) FROM t WHERE {' AND '.join(conditions)}", rng.randint(1, 4), rng.random() < 0.5
@@ -124,9 +124,9 @@ def test_the_kernel_plans_as_the_longer_way(seed: int, monkeypatch: pytest.Monke
             by_kernel += plain(tree)
             return plain(tree)
 
-        monkeypatch.setattr(scan, "is_plain", watched)
+        monkeypatch.setattr(build, "is_plain", watched)
         found = planned(text, segments, threads, nulls=nulls)
-        monkeypatch.setattr(scan, "is_plain", lambda tree: False)
+        monkeypatch.setattr(build, "is_plain", lambda tree: False)
         longer = planned(text, segments, threads, nulls=nulls)
         assert shown(found) == shown(longer), text
         assert counted(found) == counted(longer), text
@@ -134,20 +134,18 @@ def test_the_kernel_plans_as_the_longer_way(seed: int, monkeypatch: pytest.Monke
 
 
 def test_or_and_indexes_without_a_short_list_take_the_longer_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(index_access, "_NS_OVERHEAD", 0.0)  # else three docs are scanned before any index is weighed
+    monkeypatch.setattr(index_choice, "_NS_OVERHEAD", 0.0)  # else three docs are scanned before any index is weighed
     columns = [
         fake_column("g", DataType.LONG, [1, 2, 3], inverted=True),
         fake_column("s", DataType.STRING, [b"a", b"b", b"c"], dictionary=False),
         fake_column("v", DataType.LONG, [1, 2, 3]),
     ]
-    metas = scan.ColumnMetas(SegmentSet([FakeSegment("t", columns)]))
+    metas = build.ColumnMetas(SegmentSet([FakeSegment("t", columns)]))
     for text, expected in (("g = 1", False), ("g > 1", False), ("v = 1 OR s = 'a'", False), ("v = 1", True), ("v > 1 AND s = 'a'", True)):
         context = compile_query(parse_sql(f"SELECT COUNT(*) FROM t WHERE {text}"), SCHEMA, QueryOptions(), null_handling=False)
-        tree = scan.resolve_tree(scan.normal_form(context.filter, context), context, metas, QueryControl())
+        tree = build.resolve_tree(build.normal_form(context.filter, context), context, metas, QueryControl())
         # A list of one doc of three saves nothing: the longer way weighs it.
-        found = conjunction.is_plain(tree) and conjunction.plan_conjunction(
-            tree, metas.segments, metas, Statistics(), QueryControl(), threads=1, thread_docs_min=300
-        )
+        found = planner.is_plain(tree) and planner.plan_conjunction(tree, metas.segments, metas, Statistics(), QueryControl(), threads=1, thread_docs_min=300)
         assert bool(found) is expected, text
 
 
@@ -160,7 +158,7 @@ def test_units_are_dealt_in_slices_of_about_equal_numbers_of_docs(seed: int) -> 
     units[:, abi.U_HIGH] = units[:, abi.U_LOW] + [rng.choice((1, 100, 5000, 40_000)) for _ in units]
     total = int((units[:, abi.U_HIGH] - units[:, abi.U_LOW]).sum())
     threads, least = rng.randint(1, 5), rng.choice((1, 3000))
-    dealt, starts = planning.deal(units, threads, least)
+    dealt, starts = planner.deal(units, threads, least)
     used = max(1, min(threads, total // least))
     assert len(starts) == used + 1 and starts[0] == 0 and starts[-1] == len(dealt) and (np.diff(starts) >= 0).all()
     # The same docs, each once, in order.

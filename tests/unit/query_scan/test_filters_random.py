@@ -18,7 +18,7 @@ from pinotpy.data_types import DataType, FieldType, default_null_value
 from pinotpy.decimals import decode_decimal, encode_decimal
 from pinotpy.pql.ast import Dialect, Identifier
 from pinotpy.query.execute import execute
-from pinotpy.query.filter import index_access
+from pinotpy.query.filter import index_choice
 from pinotpy.query.model.context import And, Bound, ColumnRef, Comparison, Constant, Filter, Not, Or, OutputColumn, Predicate, QueryContext, QueryKind
 from pinotpy.query.runtime.control import QueryControl
 
@@ -222,12 +222,12 @@ def select_rows(refs: list[ColumnRef], condition: Filter | None, segments: list[
 @pytest.mark.parametrize("seed", range(30))
 def test_a_random_filter_selects_what_the_oracle_selects(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     # As prices stand, with lists wherever one is there, with bits wherever an index is.
-    monkeypatch.setattr(index_access, "_NS_OVERHEAD", 0.0)
+    monkeypatch.setattr(index_choice, "_NS_OVERHEAD", 0.0)
     if seed % 3 == 1:
-        monkeypatch.setattr(index_access, "_NS_SCAN_DOC", 1e6)
+        monkeypatch.setattr(index_choice, "_NS_SCAN_DOC", 1e6)
     elif seed % 3 == 2:
-        monkeypatch.setattr(index_access, "_NS_LIST_DOC", 1e6)
-        monkeypatch.setattr(index_access, "_NS_BITMAP_DOC", -1e6)
+        monkeypatch.setattr(index_choice, "_NS_LIST_DOC", 1e6)
+        monkeypatch.setattr(index_choice, "_NS_BITMAP_DOC", -1e6)
     refs, segments, rows, rng = make_case(seed, rng_rows(seed))
     types = {ref.name: ref.data_type for ref in refs}
     for _ in range(6):

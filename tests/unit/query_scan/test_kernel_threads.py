@@ -15,11 +15,11 @@ from fake_segment import FakeSegment, fake_column
 from pinotpy.config.schema import Schema
 from pinotpy.data_types import DataType
 from pinotpy.pql.parser import parse_sql
-from pinotpy.query.compile.compile import compile_query
+from pinotpy.query.compile.statement import compile_query
 from pinotpy.query.execute import execute
 from pinotpy.query.model.context import QueryOptions
-from pinotpy.query.plan import scan
-from pinotpy.query.runtime import runner
+from pinotpy.query.plan import build
+from pinotpy.query.runtime import scan_loop
 from pinotpy.query.runtime.control import QueryControl
 from pinotpy.query.runtime.kernel_threads import NICENESS, KernelThreads
 from pinotpy.query.segments.segment_set import SegmentSet
@@ -111,8 +111,8 @@ def test_kernel_threads_let_others_go_first() -> None:
 
 
 def test_queries_that_take_turns_answer_as_those_that_run_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scan, "DOCS_PER_THREAD_MIN", 3000)
-    monkeypatch.setattr(runner, "IN_TURN_DOCS_MIN", 5000)
+    monkeypatch.setattr(build, "DOCS_PER_THREAD_MIN", 3000)
+    monkeypatch.setattr(scan_loop, "IN_TURN_DOCS_MIN", 5000)
     rng = np.random.default_rng(3)
     docs = 60_000
     values, keys = rng.integers(0, 1000, docs), rng.integers(0, 50, docs)

@@ -17,8 +17,8 @@ from pinotpy.kernels.runtime import abi
 from pinotpy.pql.ast import Call, Dialect, Identifier, Literal
 from pinotpy.query.execute import execute
 from pinotpy.query.model.context import Bound, ColumnRef, Comparison, ExpressionPredicate, Or, OrderBy, OutputColumn, Predicate, QueryContext, QueryKind
-from pinotpy.query.plan import scan
-from pinotpy.query.runtime import runner
+from pinotpy.query.plan import build
+from pinotpy.query.runtime import scan_loop
 from pinotpy.query.runtime.control import MEMORY_SETTING, QueryControl
 
 REFS = (ColumnRef("a", DataType.INT),)
@@ -44,7 +44,7 @@ def test_a_passed_deadline_ends_the_query_before_it_starts(segments: list[FakeSe
 def test_a_deadline_that_passes_during_the_scan_ends_it_between_blocks(segments: list[FakeSegment], monkeypatch: pytest.MonkeyPatch) -> None:
     control = QueryControl(quantum_ns=1)  # every few blocks back to Python, where the test moves the deadline into the past
     steps = 0
-    real = runner.driver.step
+    real = scan_loop.driver.step
 
     def step(*args: object) -> int:
         nonlocal steps
@@ -53,7 +53,7 @@ def test_a_deadline_that_passes_during_the_scan_ends_it_between_blocks(segments:
             control.words[abi.C_DEADLINE_NS] = time.monotonic_ns() - 1
         return int(real(*args))
 
-    monkeypatch.setattr(runner.driver, "step", step)
+    monkeypatch.setattr(scan_loop.driver, "step", step)
     with pytest.raises(QueryTimeoutError):
         execute(ordered(), segments, control)
     assert steps == 3
@@ -62,7 +62,7 @@ def test_a_deadline_that_passes_during_the_scan_ends_it_between_blocks(segments:
 def test_cancel_from_another_thread_ends_a_scan_that_would_go_on(segments: list[FakeSegment], monkeypatch: pytest.MonkeyPatch) -> None:
     control = QueryControl(quantum_ns=1)
     inside = threading.Event()
-    real = runner.driver.step
+    real = scan_loop.driver.step
 
     def step(*args: object) -> int:
         inside.set()
@@ -70,7 +70,7 @@ def test_cancel_from_another_thread_ends_a_scan_that_would_go_on(segments: list[
             pass
         return int(real(*args))
 
-    monkeypatch.setattr(runner.driver, "step", step)
+    monkeypatch.setattr(scan_loop.driver, "step", step)
     with ThreadPoolExecutor(1) as executor:
         answer = executor.submit(execute, ordered(), segments, control)
         assert inside.wait(10)
@@ -80,9 +80,9 @@ def test_cancel_from_another_thread_ends_a_scan_that_would_go_on(segments: list[
 
 
 def test_an_error_of_one_thread_ends_the_others(segments: list[FakeSegment], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scan, "DOCS_PER_THREAD_MIN", 10_000)
+    monkeypatch.setattr(build, "DOCS_PER_THREAD_MIN", 10_000)
     calls: list[int] = []
-    real = runner.driver.step
+    real = scan_loop.driver.step
 
     def step(units: object, last: int, *args: object) -> int:
         calls.append(last)
@@ -90,7 +90,7 @@ def test_an_error_of_one_thread_ends_the_others(segments: list[FakeSegment], mon
             raise MemoryLimitError("no memory here")
         return int(real(units, last, *args))
 
-    monkeypatch.setattr(runner.driver, "step", step)
+    monkeypatch.setattr(scan_loop.driver, "step", step)
     with ThreadPoolExecutor(1) as executor, pytest.raises(MemoryLimitError, match="no memory here"):
         execute(ordered(), segments, QueryControl(), threads=2, executor=executor)
 
@@ -108,7 +108,7 @@ def test_stages_in_python_look_at_the_control_as_well(segments: list[FakeSegment
     either = Or((ExpressionPredicate(Call("equals", tuple(texts))), CONDITION))
     context = QueryContext(Dialect.SQL, QueryKind.SELECTION, "t", (OutputColumn("a", Identifier("a")),), filter=either, columns=REFS)
     with pytest.raises(QueryCancelledError):
-        scan.build_scan(context, segments, control)
+        build.build_scan(context, segments, control)
 
 
 def test_quanta_do_not_change_the_answer(segments: list[FakeSegment]) -> None:

@@ -11,12 +11,12 @@ from pinotpy.config.schema import Schema
 from pinotpy.data_types import DataType
 from pinotpy.errors import UnknownColumnError
 from pinotpy.pql.parser import parse_sql
-from pinotpy.query.compile.compile import compile_query
+from pinotpy.query.compile.statement import compile_query
 from pinotpy.query.execute import execute
 from pinotpy.query.model.context import QueryOptions
 from pinotpy.query.runtime.control import QueryControl
 from pinotpy.query.segments import segment_set
-from pinotpy.query.segments.columns import ColumnMetas
+from pinotpy.query.segments.column_metas import ColumnMetas
 from pinotpy.query.segments.segment_set import SegmentSet
 
 

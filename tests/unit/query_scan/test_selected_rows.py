@@ -13,11 +13,11 @@ from fake_segment import FakeSegment, fake_column
 from pinotpy.config.schema import Schema
 from pinotpy.data_types import DataType
 from pinotpy.pql.parser import parse_sql
-from pinotpy.query.compile.compile import compile_query
+from pinotpy.query.compile.statement import compile_query
 from pinotpy.query.execute import execute
 from pinotpy.query.model.context import QueryOptions
-from pinotpy.query.plan.prepared import PreparedShapes
-from pinotpy.query.result.few_rows import FEW_ROWS_MAX
+from pinotpy.query.plan.instruction_cache import PreparedShapes
+from pinotpy.query.result.compact_rows import FEW_ROWS_MAX
 from pinotpy.query.result.partial import PartialResult
 from pinotpy.query.runtime.control import QueryControl
 from pinotpy.query.segments.segment_set import SegmentSet

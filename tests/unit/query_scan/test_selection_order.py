@@ -18,7 +18,7 @@ from pinotpy.pql.ast import Call, Dialect, Expression, Identifier, Literal
 from pinotpy.query import execute as execution
 from pinotpy.query.execute import execute
 from pinotpy.query.model.context import Bound, ColumnRef, Comparison, OrderBy, OutputColumn, Predicate, QueryContext, QueryKind
-from pinotpy.query.plan import scan
+from pinotpy.query.plan import build as scan
 from pinotpy.query.runtime.control import QueryControl
 
 VALUES: dict[DataType, list[Any]] = {

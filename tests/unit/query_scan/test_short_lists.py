@@ -1,4 +1,4 @@
-"""Proves lists of indexes that are so short that no other price matters (kernels/filter/short_lists.py): filters that they answer select
+"""Proves lists of indexes that are so short that no other price matters (kernels/filter/short_postings.py): filters that they answer select
 what numpy selects, over inverted indexes of both forms, range indexes of raw and dictionary columns, a sorted column and nulls;
 EXPLAIN names the index whose list is read; a list that saves nothing is left to the longer way; few docs are scanned at once."""
 
@@ -15,16 +15,16 @@ from index_ways import inverted_form
 
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
-from pinotpy.kernels.filter import short_lists
+from pinotpy.kernels.filter import short_postings
 from pinotpy.kernels.runtime import abi
 from pinotpy.pql.parser import parse_sql
-from pinotpy.query.compile.compile import compile_query
+from pinotpy.query.compile.statement import compile_query
 from pinotpy.query.execute import execute
-from pinotpy.query.filter import conjunction, index_access
-from pinotpy.query.filter.notes import BY_LIST, ScanNotes
+from pinotpy.query.filter import index_choice, planner
+from pinotpy.query.filter.decisions import BY_LIST, ScanNotes
 from pinotpy.query.filter.tree import conjuncts
 from pinotpy.query.model.context import QueryContext, QueryOptions
-from pinotpy.query.plan import scan
+from pinotpy.query.plan import build
 from pinotpy.query.runtime.control import QueryControl
 from pinotpy.query.segments.segment_set import SegmentSet
 from pinotpy.segment.build.builder import build_segment_into
@@ -134,17 +134,17 @@ def compiled(text: str, *, null_handling: bool = False) -> QueryContext:
 @pytest.mark.parametrize("seed", range(4))
 def test_short_lists_select_what_numpy_selects(seed: int, is_forced: bool, table: tuple[SegmentSet, Table], monkeypatch: pytest.MonkeyPatch) -> None:
     if is_forced:
-        monkeypatch.setattr(index_access, "_NS_SCAN_DOC", 1e6)
+        monkeypatch.setattr(index_choice, "_NS_SCAN_DOC", 1e6)
     segments, rows = table
     rng, listed = random.Random(seed), 0
-    made = conjunction._ShortLists.make
+    made = planner._ShortLists.make
 
     def watched(*arguments: Any) -> Any:
         nonlocal listed
         listed += 1
         return made(*arguments)
 
-    monkeypatch.setattr(conjunction._ShortLists, "make", watched)
+    monkeypatch.setattr(planner._ShortLists, "make", watched)
     for _ in range(60):
         null_handling = rng.random() < 0.5
         texts, masks = zip(*(random_condition(rng, rows, null_handling=null_handling) for _ in range(rng.randint(1, 3))), strict=True)
@@ -158,22 +158,22 @@ def test_short_lists_select_what_numpy_selects(seed: int, is_forced: bool, table
 
 
 def test_explain_names_the_list_that_is_read(table: tuple[SegmentSet, Table], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(index_access, "_NS_SCAN_DOC", 1e6)
+    monkeypatch.setattr(index_choice, "_NS_SCAN_DOC", 1e6)
     segments, _ = table
     chosen = list[Any]()
-    choose = conjunction._ShortLists.__init__
+    choose = planner._ShortLists.__init__
 
     def watched(self: Any, *arguments: Any) -> None:
         choose(self, *arguments)
         chosen.append(self.legs_of_segments.tolist())
 
-    monkeypatch.setattr(conjunction._ShortLists, "__init__", watched)
+    monkeypatch.setattr(planner._ShortLists, "__init__", watched)
     for text, column in (("url = 'u7' AND kind = 3", "url"), ("user = 77", "user"), ("i = 3 AND kind = 2", "kind"), ("x > 290 AND i > 0", "x")):
         context = compiled(f"SELECT COUNT(*) FROM t WHERE {text}")
         chosen.clear()
-        scan.build_scan(context, segments, QueryControl())
+        build.build_scan(context, segments, QueryControl())
         notes = ScanNotes()
-        scan.build_scan(context, segments, QueryControl(), notes=notes)
+        build.build_scan(context, segments, QueryControl(), notes=notes)
         assert notes.tree is not None and len(chosen) == 2 and chosen[0] == chosen[1]
         by_list = [leg.leg.column for leg in conjuncts(notes.tree) if (notes.of(leg).by == BY_LIST).any()]
         assert by_list == [column], text
@@ -182,34 +182,34 @@ def test_explain_names_the_list_that_is_read(table: tuple[SegmentSet, Table], mo
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ("user = 77", short_lists.LISTS),
-        ("kind = 3 AND user = 77", short_lists.LISTS),
-        ("kind = 3", short_lists.WEIGH),  # its list lies ready, and is not much shorter than the scan
-        ("url LIKE '%7%'", short_lists.WEIGH),  # many ids, no range of them: what a test costs is not known here
-        ("x > 0", short_lists.SCAN),
-        ("user > 77 AND i < 40", short_lists.SCAN),
-        ("user > 77 AND kind = 3", short_lists.WEIGH),
+        ("user = 77", short_postings.LISTS),
+        ("kind = 3 AND user = 77", short_postings.LISTS),
+        ("kind = 3", short_postings.WEIGH),  # its list lies ready, and is not much shorter than the scan
+        ("url LIKE '%7%'", short_postings.WEIGH),  # many ids, no range of them: what a test costs is not known here
+        ("x > 0", short_postings.SCAN),
+        ("user > 77 AND i < 40", short_postings.SCAN),
+        ("user > 77 AND kind = 3", short_postings.WEIGH),
     ],
 )
 def test_few_docs_are_scanned_before_indexes_are_weighed(text: str, found: int, table: tuple[SegmentSet, Table], monkeypatch: pytest.MonkeyPatch) -> None:
-    def planned() -> conjunction._ShortLists:
-        context, metas = compiled(f"SELECT COUNT(*) FROM t WHERE {text}"), scan.ColumnMetas(segments)
-        tree = scan.resolve_tree(scan.normal_form(context.filter, context), context, metas, QueryControl())
-        return conjunction._ShortLists(*conjunction._legs(tree, metas), segments)
+    def planned() -> planner._ShortLists:
+        context, metas = compiled(f"SELECT COUNT(*) FROM t WHERE {text}"), build.ColumnMetas(segments)
+        tree = build.resolve_tree(build.normal_form(context.filter, context), context, metas, QueryControl())
+        return planner._ShortLists(*planner._legs(tree, metas), segments)
 
     segments, _ = table
     assert planned().found == found
-    assert (planned().legs_of_segments == -1).all() or found != short_lists.SCAN
+    assert (planned().legs_of_segments == -1).all() or found != short_postings.SCAN
     # The same docs with a dearer scan are worth weighing.
-    monkeypatch.setattr(index_access, "_NS_OVERHEAD", 0.0)
-    assert planned().found == (short_lists.LISTS if found == short_lists.LISTS else short_lists.WEIGH)
+    monkeypatch.setattr(index_choice, "_NS_OVERHEAD", 0.0)
+    assert planned().found == (short_postings.LISTS if found == short_postings.LISTS else short_postings.WEIGH)
 
 
 @pytest.mark.parametrize("text", ["x > 0", "user > 77 AND i < 40", "user BETWEEN 70 AND 700 AND x > -1000"])
 def test_explain_tells_the_scan_of_few_docs(text: str, table: tuple[SegmentSet, Table]) -> None:
     segments, _ = table
     context, notes = compiled(f"SELECT COUNT(*) FROM t WHERE {text}"), ScanNotes()
-    scan.build_scan(context, segments, QueryControl(), notes=notes)
-    plan = scan.build_scan(context, segments, QueryControl())
+    build.build_scan(context, segments, QueryControl(), notes=notes)
+    plan = build.build_scan(context, segments, QueryControl())
     assert notes.tree is not None and not plan.units[:, abi.U_LIST].any()
     assert not any((notes.of(leg).by == BY_LIST).any() for leg in conjuncts(notes.tree))

@@ -14,13 +14,13 @@ import pytest
 from fake_segment import FakeSegment, fake_column
 
 from pinotpy.data_types import DataType, FieldType, default_null_value
-from pinotpy.kernels.order import sort_words, top_rows
+from pinotpy.kernels.order import sort_keys, top_n
 from pinotpy.kernels.runtime import abi
 from pinotpy.pql.ast import Dialect, Identifier
 from pinotpy.query.model.context import Bound, ColumnRef, Comparison, OrderBy, OutputColumn, Predicate, QueryContext, QueryKind
-from pinotpy.query.order import top_rows as operator
-from pinotpy.query.plan import scan
-from pinotpy.query.plan.scan import build_scan
+from pinotpy.query.order import top_n as operator
+from pinotpy.query.plan import build
+from pinotpy.query.plan.build import build_scan
 from pinotpy.query.runtime.control import QueryControl
 
 NAN = float("nan")
@@ -145,7 +145,7 @@ def test_rows_that_tie_and_rows_in_order(values: str) -> None:
 
 
 def test_threads_share_what_is_behind(executor: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scan, "DOCS_PER_THREAD_MIN", 5_000)
+    monkeypatch.setattr(build, "DOCS_PER_THREAD_MIN", 5_000)
     rng = np.random.default_rng(11)
     numbers = np.sort(rng.integers(0, 1 << 40, 40_000))
     columns = {"a": (DataType.LONG, numbers.tolist()), "b": (DataType.INT, (numbers % 7).tolist()), "t": (DataType.STRING, [b"%d" % v for v in numbers])}
@@ -161,7 +161,7 @@ def test_runs_of_equal_words_are_sorted_by_the_others() -> None:
     for count, different in ((0, 1), (1, 1), (16, 3), (17, 1), (5_000, 4), (5_000, 5_000)):
         rows = np.stack([np.sort(rng.integers(0, different, count)), rng.integers(0, 4, count), rng.permutation(count)], axis=1).astype(np.uint64)
         expected = rows[np.lexsort(rows.T[::-1])]
-        kinds = np.full(3, sort_words.K_WORD)
-        scratch = np.empty(top_rows.SORT_STACK_WORDS + 3, np.int64)
-        top_rows.sort_runs(rows.ctypes.data, count, 0, kinds.ctypes.data, 3, scratch.ctypes.data)
+        kinds = np.full(3, sort_keys.K_WORD)
+        scratch = np.empty(top_n.SORT_STACK_WORDS + 3, np.int64)
+        top_n.sort_runs(rows.ctypes.data, count, 0, kinds.ctypes.data, 3, scratch.ctypes.data)
         assert (rows == expected).all()

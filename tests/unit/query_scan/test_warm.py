@@ -21,7 +21,7 @@ before = compiled()
 from fake_segment import FakeSegment, fake_column
 from pinotpy.data_types import DataType
 from pinotpy.pql.parser import parse_sql
-from pinotpy.query.compile.compile import compile_query
+from pinotpy.query.compile.statement import compile_query
 from pinotpy.query.model.context import QueryOptions
 from pinotpy.query.runtime.control import QueryControl
 from pinotpy.query.runtime.kernel_threads import KernelThreads

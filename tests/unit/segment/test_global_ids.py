@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from pinotpy.data_types import DataType, StoredType
-from pinotpy.kernels.group import global_ids as kernel
+from pinotpy.kernels.group import shared_codes as kernel
 from pinotpy.segment.data_source import Dictionary
 from pinotpy.segment.dictionary import FixedDictionary, VarDictionary
 from pinotpy.segment.global_ids.cache import GlobalDictionaries

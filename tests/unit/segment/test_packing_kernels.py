@@ -9,8 +9,8 @@ import random
 import numpy as np
 import pytest
 
-from pinotpy.kernels.codec.csr import inverted_index
-from pinotpy.kernels.codec.packing import bit_width, pack, packed_max, packed_words, unpack
+from pinotpy.kernels.codec.bit_packing import bit_width, pack, packed_max, packed_words, unpack
+from pinotpy.kernels.codec.posting_builder import inverted_index
 from pinotpy.kernels.text.ordered_bytes import bytes_lower_bound, bytes_strictly_ascend
 
 

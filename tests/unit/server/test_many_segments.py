@@ -17,11 +17,11 @@ import pytest
 from pinotpy.config.schema import Schema
 from pinotpy.config.table import TableConfig
 from pinotpy.pql.parser import parse_sql
-from pinotpy.query.compile.compile import compile_query
+from pinotpy.query.compile.statement import compile_query
 from pinotpy.query.execute import execute
 from pinotpy.query.model.context import QueryContext, QueryOptions
 from pinotpy.query.runtime.control import QueryControl
-from pinotpy.query.segments.columns import ColumnMetas
+from pinotpy.query.segments.column_metas import ColumnMetas
 from pinotpy.segment.build.builder import build_segment
 from pinotpy.segment.column import ImmutableColumn
 from pinotpy.segment.immutable import ImmutableSegment, load_segment

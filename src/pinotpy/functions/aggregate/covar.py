@@ -82,7 +82,7 @@ def _covariance(count: int, divisor: int, x: int, y: int, xy: int) -> float:
 
 
 def _collect(block: RowBlock, num_rows: int) -> list[pa.Array]:
-    from pinotpy.kernels.aggregate.row_updates import products
+    from pinotpy.kernels.aggregate.row_states import products
 
     first, second, rows = block.argument(0), block.argument(1), block.rows
     if first.null_count or second.null_count:
@@ -97,7 +97,7 @@ def _collect(block: RowBlock, num_rows: int) -> list[pa.Array]:
 
 def _sums(rows: NDArray[np.int64], parts: Sequence[Doubles], num_rows: int) -> pa.Array:
     """Exact sums of each row, of all parts together."""
-    from pinotpy.kernels.aggregate.row_updates import sum_windows, window_range
+    from pinotpy.kernels.aggregate.row_states import sum_windows, window_range
 
     ranges = [window_range(part.view(np.uint64)) for part in parts]
     first, last = min(low for low, _ in ranges), max(high for _, high in ranges)

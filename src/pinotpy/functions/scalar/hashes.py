@@ -41,7 +41,7 @@ def _java_int(bits: int) -> int:
 
 def _murmur_hash2(data: bytes) -> int:
     # Here, so that a broker, which only asks for the types of functions, loads no kernels.
-    from pinotpy.kernels.text.text_hashes import murmur2_texts
+    from pinotpy.kernels.text.java_hashes import murmur2_texts
 
     out = np.zeros(1, np.uint32)
     murmur2_texts(np.array([0, len(data)], np.int64), np.frombuffer(data, np.uint8), out)

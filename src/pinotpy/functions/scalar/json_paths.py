@@ -18,8 +18,8 @@ import pyarrow as pa
 from pinotpy.data_types import DataType
 from pinotpy.decimals import encode_decimal
 from pinotpy.errors import InvalidQueryError, QueryExecutionError
-from pinotpy.functions.json.json_path import MISSING, JsonPath, compile_json_path
 from pinotpy.functions.arguments import constant_text, map_distinct
+from pinotpy.functions.json.json_path import MISSING, JsonPath, compile_json_path
 from pinotpy.functions.scalar.conversions import decimal_of_text, timestamp_of_text, truth_of_text
 from pinotpy.functions.scalar.spec import Bound, Example, Operand, ScalarFunction, Value
 from pinotpy.pql.ast import Dialect

@@ -56,7 +56,7 @@ def check(data: bytes) -> None:
         raise DecodeError(f"a sketch of {num_coupons} coupons and 2^{lg_k} rows has other parts")
     if first_column > offset or num_pairs > min(num_coupons, _PAIRS_OF_A_ROW_MAX << lg_k):
         raise DecodeError(f"column {first_column} and {num_pairs} pairs do not go with {num_coupons} coupons of 2^{lg_k} rows")
-    from pinotpy.kernels.sketch.cpc_sketches import fault
+    from pinotpy.kernels.sketch.cpc_check import fault
 
     columns = _columns(num_coupons >> (lg_k - 4) & 15 if code is not None and 8 * num_coupons >= 27 << lg_k else None)
     found = fault(lg_k, num_coupons, offset, first_column, num_pairs, pairs, window, _codes(code or 0), columns)

@@ -3,7 +3,7 @@ as Java writes it, and wyhash (final version 4) as hash4j has it, of the value's
 its length.
 
 Source: the public definitions of both hashes, and facts about what the libraries feed them (checked against recorded answers).
-Integer arithmetic wraps. The kernels hash longs themselves (kernels/sketch/wide_registers.py).
+Integer arithmetic wraps. The kernels hash longs themselves (kernels/sketch/register_hashes.py).
 """
 
 from __future__ import annotations

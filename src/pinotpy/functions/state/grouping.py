@@ -77,7 +77,7 @@ def _float_bits(values: NDArray[np.floating]) -> NDArray[np.int64]:
 def number_keys(keys: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """`number_rows` of one int64 key column without nulls."""
     if len(keys) >= KERNEL_ROWS:
-        from pinotpy.kernels.group.numbering import number_int64
+        from pinotpy.kernels.group.number_keys import number_int64
 
         return number_int64(keys)
     encoded = pa.array(keys).dictionary_encode()

@@ -28,7 +28,7 @@ def pick_rows(block: RowBlock, keys: Sequence[pa.Array], kept: NDArray[np.bool_]
         keys: a value of every row of the block each; the first decides, the others where it is equal.
         greatest: the greatest keys, else the least. last: of equal ones the last row, else the first.
     """
-    from pinotpy.kernels.aggregate.row_updates import best_rows
+    from pinotpy.kernels.aggregate.row_states import best_rows
 
     best, at = np.zeros(num_rows, np.int64), np.full(num_rows, -1, np.int64)
     best_rows(block.rows, order_codes(keys), kept, greatest, last, best, at)

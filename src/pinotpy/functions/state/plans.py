@@ -30,7 +30,7 @@ class Values(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """One select instruction of a function: addresses of its grouped and its single form (arguments: kernels/aggregate/updates.py)."""
+    """One select instruction of a function: addresses of its grouped and its single form (arguments: kernels/aggregate/counts_and_sums.py)."""
 
     grouped: int
     single: int
@@ -51,7 +51,7 @@ class Spilled:
 
 
 class Word(IntEnum):
-    """How the same word of two rows of one group becomes one (kernels/group/merge.py)."""
+    """How the same word of two rows of one group becomes one (kernels/group/merge_rows.py)."""
 
     ADD = 0
     WIDE = 1  # with the next word a 128-bit integer
@@ -60,14 +60,14 @@ class Word(IntEnum):
 
 
 class RankKind(IntEnum):
-    """How words of a row give the value that groups are ordered by (kernels/group/top_groups.py)."""
+    """How words of a row give the value that groups are ordered by (kernels/group/top_n_groups.py)."""
 
     COUNT = 0  # number of values
     LONG = 1  # one word
     WIDE = 2  # two words, a 128-bit integer
     LONG_QUOTIENT = 3  # over the number of values
     WIDE_QUOTIENT = 4
-    GREATEST_LONG = 5  # order key (kernels/aggregate/extremes.py)
+    GREATEST_LONG = 5  # order key (kernels/aggregate/min_max.py)
     GREATEST_DOUBLE = 6
     LEAST_LONG = 7
     LEAST_DOUBLE = 8
@@ -130,7 +130,7 @@ class DistributionPlan:
 
 
 class Hashing(Enum):
-    """How the kernels make registers of values (kernels/sketch/registers.py, kernels/sketch/wide_registers.py)."""
+    """How the kernels make registers of values (kernels/sketch/hyperloglog.py, kernels/sketch/register_hashes.py)."""
 
     HYPERLOGLOG = "HYPERLOGLOG"
     HYPERLOGLOG_PLUS = "HYPERLOGLOG_PLUS"  # of whole numbers only, as the next two of numbers only

@@ -74,18 +74,18 @@ class PowerSums(AggregateFunction):
         return [pa.field("count", pa.int64()), *(pa.field(f"sum{power}", EXACT) for power in range(1, self.power + 1))]
 
     def plan(self, argument: Argument, *, sum_fits_long: bool) -> SlotPlan:
-        from pinotpy.kernels.aggregate import double_sums, power_sums, updates
+        from pinotpy.kernels.aggregate import counts_and_sums, moments, sums_of_doubles
 
         assert argument.data_type is not None
         floating = argument.data_type.stored.is_floating
         values = Values.DOUBLE if floating else Values.LONG
-        plain = (double_sums.sum_double, double_sums.sum_double_single) if floating else (updates.sum_wide, updates.sum_wide_single)
+        plain = (sums_of_doubles.sum_double, sums_of_doubles.sum_double_single) if floating else (counts_and_sums.sum_wide, counts_and_sums.sum_wide_single)
         kernels: dict[int, Any] = {
-            2: power_sums.double_squares if floating else power_sums.long_squares,
-            3: power_sums.double_cubes if floating else power_sums.long_cubes,
-            4: power_sums.double_fourths if floating else power_sums.long_fourths,
+            2: moments.double_squares if floating else moments.long_squares,
+            3: moments.double_cubes if floating else moments.long_cubes,
+            4: moments.double_fourths if floating else moments.long_fourths,
         }
-        widths = power_sums.WORDS_DOUBLE if floating else power_sums.WORDS_LONG
+        widths = moments.WORDS_DOUBLE if floating else moments.WORDS_LONG
         words: list[Word] = [Word.WIDE, Word.WIDE_HIGH]
         instructions = [Update(plain[0].address, plain[1].address, 0, values)]
         places: list[tuple[int, int, int]] = []  # power, first word, words
@@ -106,8 +106,8 @@ class PowerSums(AggregateFunction):
                 columns = [exact_of_columns([(UNIT_BIAS, slots[:, 0], slots[:, 1])], own(0, 0), some)]
             for power, first, count in places:
                 base = power * (WINDOW * WINDOW_MAIN if floating else UNIT_BIAS)
-                limbs = [(base + j * power_sums.LIMB_BITS, slots[:, first + j], slots[:, first + j] >> 63) for j in range(count)]
-                rows, windows, low, high = own(first, power_sums.WINDOW_FIRST)
+                limbs = [(base + j * moments.LIMB_BITS, slots[:, first + j], slots[:, first + j] >> 63) for j in range(count)]
+                rows, windows, low, high = own(first, moments.WINDOW_FIRST)
                 columns.append(exact_of_columns(limbs, (rows, windows * WINDOW, low, high), some))
             return [pa.array(seen), *columns]
 

@@ -25,7 +25,7 @@ def sum_plan(argument: Argument, *, sum_fits_long: bool, with_count: bool) -> Pl
     assert data_type is not None
     if data_type is DataType.BIG_DECIMAL:
         return _decimal_plan(with_count)
-    from pinotpy.kernels.aggregate import double_sums, updates
+    from pinotpy.kernels.aggregate import counts_and_sums, sums_of_doubles
 
     def columns(total: pa.Array, seen: Words) -> list[pa.Array]:
         return [total, pa.array(seen)] if with_count else [total]
@@ -46,7 +46,7 @@ def sum_plan(argument: Argument, *, sum_fits_long: bool, with_count: bool) -> Pl
     if data_type.stored.is_floating:
         return SlotPlan(
             _WIDE,
-            (Update(double_sums.sum_double.address, double_sums.sum_double_single.address, 0, Values.DOUBLE),),
+            (Update(sums_of_doubles.sum_double.address, sums_of_doubles.sum_double_single.address, 0, Values.DOUBLE),),
             collect_double,
             wide_rank,
             (StateForm.EXACT, *seen_form),
@@ -54,13 +54,17 @@ def sum_plan(argument: Argument, *, sum_fits_long: bool, with_count: bool) -> Pl
     if sum_fits_long:
         return SlotPlan(
             (Word.ADD,),
-            (Update(updates.sum_long.address, updates.sum_long_single.address, 0, Values.LONG),),
+            (Update(counts_and_sums.sum_long.address, counts_and_sums.sum_long_single.address, 0, Values.LONG),),
             collect_long,
             long_rank,
             (StateForm.LONG, *seen_form),
         )
     return SlotPlan(
-        _WIDE, (Update(updates.sum_wide.address, updates.sum_wide_single.address, 0, Values.LONG),), collect_wide, wide_rank, (StateForm.WIDE, *seen_form)
+        _WIDE,
+        (Update(counts_and_sums.sum_wide.address, counts_and_sums.sum_wide_single.address, 0, Values.LONG),),
+        collect_wide,
+        wide_rank,
+        (StateForm.WIDE, *seen_form),
     )
 
 
@@ -86,14 +90,14 @@ def extremes_plan(argument: Argument, which: tuple[str, ...]) -> Plan:
             return [extremes_of(rows, values, num_rows, is_min=name == "min") for name in which]
 
         return DistributionPlan(collect_decimals, counted=False)
-    from pinotpy.kernels.aggregate import extremes
+    from pinotpy.kernels.aggregate import min_max
 
     floating = data_type.stored.is_floating
     blocks = {
-        ("min", False): (extremes.min_long, extremes.min_long_single),
-        ("max", False): (extremes.max_long, extremes.max_long_single),
-        ("min", True): (extremes.min_double, extremes.min_double_single),
-        ("max", True): (extremes.max_double, extremes.max_double_single),
+        ("min", False): (min_max.min_long, min_max.min_long_single),
+        ("max", False): (min_max.max_long, min_max.max_long_single),
+        ("min", True): (min_max.min_double, min_max.min_double_single),
+        ("max", True): (min_max.max_double, min_max.max_double_single),
     }
     values = Values.DOUBLE if floating else Values.LONG
     instructions = []

@@ -29,7 +29,7 @@ _MEMORY_BYTES_MAX = 64 << 20
 @dataclass(frozen=True, slots=True, eq=False)
 class Pieces:
     """Byte strings that a text must have one behind another, the first at its start and the last at its end if `anchors`
-    (kernels.text.text_search.ANCHOR_*) say so. `is_all`: a text with them matches, so that no regular expression is needed. `leads`: every
+    (kernels.text.substring_search.ANCHOR_*) say so. `is_all`: a text with them matches, so that no regular expression is needed. `leads`: every
     match begins with the first."""
 
     data: NDArray[np.uint8]
@@ -53,7 +53,7 @@ class Pieces:
         return Pieces(np.frombuffer(b"".join(encoded) or b"\0", np.uint8), offsets, anchors, is_all, leads)
 
     def words(self) -> tuple[int, int, int, int]:
-        """Addresses of bytes and offsets, number of pieces, anchors: the words W_PIECES … W_ANCHORS of a search (kernels/text/text_search.py)."""
+        """Addresses of bytes and offsets, number of pieces, anchors: the words W_PIECES … W_ANCHORS of a search (kernels/text/substring_search.py)."""
         return self.data.ctypes.data, self.offsets.ctypes.data, len(self.offsets) - 1, self.anchors
 
 

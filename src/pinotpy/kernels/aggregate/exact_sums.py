@@ -29,7 +29,7 @@ from pinotpy.kernels.aggregate.result_context import (
     vector_at,
 )
 from pinotpy.kernels.runtime.abi import E_OK, words
-from pinotpy.kernels.runtime.memory import V_ADDRESS, V_USED, reserve, reserve_zeroed
+from pinotpy.kernels.runtime.growable import V_ADDRESS, V_USED, reserve, reserve_zeroed
 
 WINDOW: Final = 48
 WINDOW_MAIN: Final = 21

@@ -1,4 +1,4 @@
-"""A select instruction that counts values by bucket; arguments as of those in updates.py, one form for both: without a register of groups
+"""A select instruction that counts values by bucket; arguments as of those in counts_and_sums.py, one form for both: without a register of groups
 (A0 below 0) all goes to row 0. A4 is the address of the buckets:
 
     word 0              their number n
@@ -15,8 +15,8 @@ from typing import Any
 
 from numba import float64, int64, njit, types, uint64
 
+from pinotpy.kernels.aggregate.counts_and_sums import table_of
 from pinotpy.kernels.aggregate.result_context import G_ROW_WORDS, context_of
-from pinotpy.kernels.aggregate.updates import table_of
 from pinotpy.kernels.runtime.abi import (
     A0,
     E_OK,

@@ -1,4 +1,4 @@
-"""The value at a rank of every group, exactly, without sorting: entries (pairs.py) go to their groups, and each group is cut in two
+"""The value at a rank of every group, exactly, without sorting: entries (distinct_pairs.py) go to their groups, and each group is cut in two
 around a pivot until the rank is found (quickselect, values weighted by their counts).
 
 Values compare as *order words*: integers as they are, doubles by their bits with the magnitude of negative ones turned, NaN
@@ -13,7 +13,7 @@ import numpy as np
 from numba import int64, njit, uint64
 from numpy.typing import NDArray
 
-from pinotpy.kernels.aggregate.pairs import ROW_SHIFT
+from pinotpy.kernels.aggregate.distinct_pairs import ROW_SHIFT
 from pinotpy.kernels.runtime.abi import inner
 
 _COUNT_MASK: Final = np.int64((1 << ROW_SHIFT) - 1)

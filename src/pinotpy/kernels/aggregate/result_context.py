@@ -13,7 +13,7 @@ Layout (int64 words, G_*), the same for aggregations without groups (one group, 
  - **spill arena**: (arena row, slot, window, low word, high word).
  - **limit**: rows of new keys go to one row behind the limit's, which is no group.
  - **pool, streams, chunks**: rows that wait for their groups, by parts; see dealing.py.
- - **distributions**: (group, value) pairs, a block of SET_WORDS words for each; see distributions.py.
+ - **distributions**: (group, value) pairs, a block of SET_WORDS words for each; see value_sets.py.
 
 A kernel reaches it at state[S_USER]. Python owns it through `ResultContext`, which frees everything.
 """
@@ -29,7 +29,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from pinotpy.kernels.runtime.abi import BLOCK, S_USER, words
-from pinotpy.kernels.runtime.memory import POOL_WORDS, V_ADDRESS, V_USED, VECTOR_WORDS, release, release_pool
+from pinotpy.kernels.runtime.growable import POOL_WORDS, V_ADDRESS, V_USED, VECTOR_WORDS, release, release_pool
 
 G_CONTROL: Final = 0  # address of the query's control block
 G_ROW_WORDS: Final = 1
@@ -62,13 +62,13 @@ G_SETS: Final = 59  # then SET_WORDS words a distribution
 
 SET_WORDS: Final = 26
 D_TABLE: Final = 0  # vector: a byte or a u32 for every (group, dict id) of the unit, zero between units
-D_ARENA: Final = 3  # vector: entries, see pairs.py
+D_ARENA: Final = 3  # vector: entries, see distinct_pairs.py
 D_FIRST: Final = 6  # words of the arena before the unit at hand
 D_COUNTS: Final = 7  # 1: how often a value was seen counts
 D_CARDINALITY: Final = 8  # dict ids a group where pairs are addressed directly, 0 where they are appended
 D_LOG2M: Final = 9  # of HyperLogLog registers
 D_REGISTERS: Final = 10  # vector: [arena row, registers …], see registers.py
-D_STREAMS: Final = 13  # vectors of runs of values, see value_runs.py
+D_STREAMS: Final = 13  # vectors of runs of values, see value_lists.py
 D_RUNS: Final = 16
 D_RUN_WORDS: Final = 19
 D_POOL: Final = 20

@@ -12,8 +12,8 @@ from typing import Any, Final
 import numpy as np
 from numba import carray, njit, types
 
-from pinotpy.kernels.filter.legs import run_instruction
-from pinotpy.kernels.filter.range_scan import R_END, RANGE_WORDS, are_ranges, scan_ranges
+from pinotpy.kernels.filter.bitmap_scan import R_END, RANGE_WORDS, are_ranges, scan_ranges
+from pinotpy.kernels.filter.predicate_frame import run_instruction
 from pinotpy.kernels.runtime.abi import (
     BLOCK,
     C_CANCEL,
@@ -65,7 +65,7 @@ from pinotpy.kernels.runtime.abi import (
     words,
 )
 from pinotpy.kernels.runtime.clock import monotonic_ns
-from pinotpy.kernels.runtime.compact import compress_list, compress_range
+from pinotpy.kernels.runtime.selection import compress_list, compress_range
 
 # Cursor words: where a thread is.
 K_UNIT: Final = 0  # the unit being run

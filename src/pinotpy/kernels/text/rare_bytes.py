@@ -1,4 +1,4 @@
-"""Places where three bytes stand at given distances, 64 places at a time: what a search for texts by rare bytes is made of (text_search.py)."""
+"""Places where three bytes stand at given distances, 64 places at a time: what a search for texts by rare bytes is made of (substring_search.py)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Arithmetic of expressions on value registers: what functions/scalar computes on whole arrays, block by block.
 
-Operations that follow each other in a vector register are steps of chains (chains.py), and here only named. Instructions are those of
+Operations that follow each other in a vector register are steps of chains (fused_program.py), and here only named. Instructions are those of
 operands.py. Doubles follow IEEE 754 with one rounding an operation (nothing is fused), integers wrap; the
 planner uses integer operations only where they cannot overflow.
 """

@@ -49,7 +49,7 @@ from pinotpy.kernels.runtime.abi import (
 from pinotpy.kernels.runtime.bit_flags import flags_at, flags_from
 from pinotpy.kernels.runtime.prefetch import AHEAD_BYTES, LINE_BYTES, prefetch
 from pinotpy.kernels.runtime.views import view_f32, view_f64, view_i32, view_i64, view_u8, view_u16, view_u32
-from pinotpy.kernels.vector.chains import CHUNK, DOUBLES, FLOATS, IDS_1, IDS_2, IDS_4, INTS, LONGS
+from pinotpy.kernels.vector.fused_program import CHUNK, DOUBLES, FLOATS, IDS_1, IDS_2, IDS_4, INTS, LONGS
 
 # At least one in so many docs is read: the lines between them are wanted as well.
 _NEAR: Final = 2
@@ -226,7 +226,7 @@ def fetch_values(state_address: int, args_address: int) -> Any:
 
 @inner
 def chain_source(meta: Any) -> Any:
-    """(source, integer to add): how chains.py reads docs in a row of a column; source -1: it cannot."""
+    """(source, integer to add): how fused_program.py reads docs in a row of a column; source -1: it cannot."""
     stored = meta[M_STORED]
     if meta[M_MV_OFFSETS] != 0:
         return int64(-1), int64(0)
@@ -247,7 +247,7 @@ def chain_source(meta: Any) -> Any:
 
 @inner
 def lies_in_a_row(state: Any, meta: Any) -> Any:
-    """(source, integer to add): how chains.py reads the values of the block where the column lies; source -1: only `fetch_values` can.
+    """(source, integer to add): how fused_program.py reads the values of the block where the column lies; source -1: only `fetch_values` can.
 
     A chain reads whole chunks: those of the last block of a column may end behind it.
     """

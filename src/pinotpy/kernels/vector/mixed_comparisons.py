@@ -1,4 +1,4 @@
-"""Whole numbers beside doubles on value registers, by value: flags of 0 and 1, as conditions.py has them.
+"""Whole numbers beside doubles on value registers, by value: flags of 0 and 1, as comparisons.py has them.
 
 Rounding a LONG to a double keeps the order but for what it makes equal. There the double is a whole number, and the difference of the two
 decides; 2^63 is beyond all LONGs. Blocks whose LONGs are all below 2^53 are compared as doubles, in vectors.
@@ -23,7 +23,7 @@ from pinotpy.kernels.runtime.abi import (
     register_u8,
     words,
 )
-from pinotpy.kernels.vector import conditions
+from pinotpy.kernels.vector import comparisons
 
 _EXACT: Final = 1 << 53
 _BEYOND: Final = 2.0**63
@@ -61,27 +61,27 @@ def _loops(compare: Any) -> Any:
     return run
 
 
-_equal_all, _not_equal_all, _less_all = _loops(conditions._equal), _loops(conditions._not_equal), _loops(conditions._less)
-_less_or_equal_all, _greater_all = _loops(conditions._less_or_equal), _loops(conditions._greater)
-_greater_or_equal_all = _loops(conditions._greater_or_equal)
+_equal_all, _not_equal_all, _less_all = _loops(comparisons._equal), _loops(comparisons._not_equal), _loops(comparisons._less)
+_less_or_equal_all, _greater_all = _loops(comparisons._less_or_equal), _loops(comparisons._greater)
+_greater_or_equal_all = _loops(comparisons._greater_or_equal)
 
 
 @block_function
 def compare_long_double(state_address: int, args_address: int) -> Any:
-    """Flags A0 = integers A1 compared with doubles A2, comparison A3 of conditions.py."""
+    """Flags A0 = integers A1 compared with doubles A2, comparison A3 of comparisons.py."""
     state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
     n, comparison = state[S_SELECTED], args[A0 + 3]
     out, left, right = register_u8(state, args[A0])[:n], register_i64(state, args[A0 + 1])[:n], register_f64(state, args[A0 + 2])[:n]
     is_small = _is_small(left)
-    if comparison == conditions.EQUAL:
+    if comparison == comparisons.EQUAL:
         _equal_all(out, left, right, is_small)
-    elif comparison == conditions.NOT_EQUAL:
+    elif comparison == comparisons.NOT_EQUAL:
         _not_equal_all(out, left, right, is_small)
-    elif comparison == conditions.LESS:
+    elif comparison == comparisons.LESS:
         _less_all(out, left, right, is_small)
-    elif comparison == conditions.LESS_OR_EQUAL:
+    elif comparison == comparisons.LESS_OR_EQUAL:
         _less_or_equal_all(out, left, right, is_small)
-    elif comparison == conditions.GREATER:
+    elif comparison == comparisons.GREATER:
         _greater_all(out, left, right, is_small)
     else:
         _greater_or_equal_all(out, left, right, is_small)

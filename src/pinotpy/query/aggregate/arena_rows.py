@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinotpy.kernels.aggregate.result_context import ResultContext
-from pinotpy.kernels.group import merge
+from pinotpy.kernels.group import merge_rows
 
 Words = NDArray[np.int64]
 
@@ -29,7 +29,7 @@ def arena_rows(contexts: Sequence[ResultContext], numbers: Words | None = None) 
     out, first = [], 0
     for context in contexts:
         rows = context.arena()
-        units = merge.units_of_rows(context.units(), len(rows))
+        units = merge_rows.units_of_rows(context.units(), len(rows))
         out.append(ArenaRows(context, rows, units if numbers is None else numbers[units], first))
         first += len(rows)
     return out

@@ -11,16 +11,16 @@ from numpy.typing import NDArray
 from pinotpy.functions.state.plans import RegisterPlan, RowPlan, SlotPlan, Spilled
 from pinotpy.kernels.aggregate.exact_sums import UNIT_DOCS_MAX
 from pinotpy.kernels.aggregate.result_context import G_SPILL_ARENA
-from pinotpy.kernels.group import merge
+from pinotpy.kernels.group import merge_rows
 from pinotpy.query.aggregate.arena_rows import ArenaRows
-from pinotpy.query.aggregate.distributions import collect_distribution
-from pinotpy.query.aggregate.grouped_rows import collect_rows
+from pinotpy.query.aggregate.distinct_bitmaps import collect_bits
 from pinotpy.query.aggregate.layout import Layout, state_columns, word_kinds
-from pinotpy.query.aggregate.registers import collect_registers
-from pinotpy.query.aggregate.sketches import collect_sketches
-from pinotpy.query.aggregate.value_bits import collect_bits
-from pinotpy.query.aggregate.value_runs import collect_runs
-from pinotpy.query.plan.plan import ScanPlan
+from pinotpy.query.aggregate.pre_aggregated import collect_sketches
+from pinotpy.query.aggregate.rows import collect_rows
+from pinotpy.query.aggregate.sketches import collect_registers
+from pinotpy.query.aggregate.value_lists import collect_runs
+from pinotpy.query.aggregate.value_sets import collect_distribution
+from pinotpy.query.plan.scan_plan import ScanPlan
 from pinotpy.query.project.sources import Sources
 
 Words = NDArray[np.int64]
@@ -74,7 +74,7 @@ def _collect_slots(layout: Layout, threads: Sequence[ArenaRows], key_words: int,
     spilled = []
     for thread in threads:
         own = groups[thread.first : thread.first + len(thread.rows)]
-        merge.merge_rows(thread.rows, key_words, own, kinds, merged)
+        merge_rows.merge_rows(thread.rows, key_words, own, kinds, merged)
         entries = thread.context.vector(G_SPILL_ARENA).reshape(-1, 5)
         if len(entries):
             spilled.append(np.column_stack([own[entries[:, 0]], entries[:, 1:]]))

@@ -10,18 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinotpy.functions.state.plans import DistributionPlan, RegisterPlan, RowPlan, SlotPlan, Values
-from pinotpy.kernels.aggregate import distributions, updates, walk
-from pinotpy.kernels.group import hashing
+from pinotpy.kernels.aggregate import counts_and_sums, value_sets
+from pinotpy.kernels.aggregate import unnest_program as walk
+from pinotpy.kernels.group import hash_table
 from pinotpy.kernels.runtime import abi
 from pinotpy.kernels.vector import fetch
 from pinotpy.pql.ast import Call, Expression, Identifier, Literal, Star
-from pinotpy.query.aggregate import registers, value_bits, value_runs
+from pinotpy.query.aggregate import distinct_bitmaps, sketches, value_lists
 from pinotpy.query.aggregate.layout import AggregationLayout, Layout
-from pinotpy.query.aggregate.updates import emit_record_updates
+from pinotpy.query.aggregate.pre_aggregated_updates import emit_record_updates
 from pinotpy.query.model.context import Filter
-from pinotpy.query.plan.plan import Shape
+from pinotpy.query.plan.scan_plan import Shape
 from pinotpy.query.project.sources import Source, Sources, fetch_ids, fetch_nulls, fetch_values
-from pinotpy.query.runtime.program import Instructions
+from pinotpy.query.runtime.instructions import Instructions
 
 NO_REGISTER = -1
 
@@ -32,7 +33,7 @@ def emit_updates(shape: Shape, layout: Layout, groups: int, sources: Sources) ->
         emit_record_updates(shape, layout, groups)
         return
     emitter = _Emitter(shape, groups, sources)
-    shape.emit(updates.count_rows.address if groups >= 0 else updates.count_rows_single.address, groups)
+    shape.emit(counts_and_sums.count_rows.address if groups >= 0 else counts_and_sums.count_rows_single.address, groups)
     # Those that read the same stand together, so that registers can be given back after the last of them.
     inputs: dict[tuple[Filter | None, Expression], int] = {}
     order = sorted(enumerate(layout.aggregations), key=lambda item: inputs.setdefault(_inputs(item[1]), len(inputs)))
@@ -70,7 +71,7 @@ class _Emitter:
         """An aggregation that sees one value a row."""
         skip = self._skip(entry)
         if entry.seen_word:
-            self._apply(self._form(updates.count_values.address, updates.count_values_single.address), NO_REGISTER, entry.seen_word, skip)
+            self._apply(self._form(counts_and_sums.count_values.address, counts_and_sums.count_values_single.address), NO_REGISTER, entry.seen_word, skip)
         if isinstance(entry.plan, SlotPlan):
             for update in entry.plan.updates:
                 register = self._values(entry, update.values)
@@ -79,7 +80,7 @@ class _Emitter:
         if isinstance(entry.plan, RowPlan):
             if entry.distribution not in self._with_docs:
                 self._with_docs.add(entry.distribution)
-                self.shape.emit(distributions.add_docs.address, self.groups, entry.distribution, skip)
+                self.shape.emit(value_sets.add_docs.address, self.groups, entry.distribution, skip)
             return
         assert entry.argument.data_type is not None
         source = None if isinstance(entry.source, Literal | Star) else self._source(entry)
@@ -88,21 +89,21 @@ class _Emitter:
             return
         self.sources.note(index, self.shape, source)
         if entry.runs:
-            value_runs.emit_values(self.shape, entry, self.groups, self._values(entry, Values.DOUBLE), skip)
+            value_lists.emit_values(self.shape, entry, self.groups, self._values(entry, Values.DOUBLE), skip)
             return
         if source is not None and source.by_id:
             ids = self._hold("ids", entry.source, lambda: fetch_ids(self.shape, source))
             if entry.bits is not None:
-                value_bits.emit_ids(self.shape, entry, self.groups, ids, skip)
+                distinct_bitmaps.emit_ids(self.shape, entry, self.groups, ids, skip)
                 return
-            self.shape.emit(distributions.add_ids.address, self.groups, ids, entry.distribution, skip)
+            self.shape.emit(value_sets.add_ids.address, self.groups, ids, entry.distribution, skip)
             return
         kind = Values.DOUBLE if entry.argument.data_type.stored.is_floating else Values.LONG
         doubles = int(kind is Values.DOUBLE)
-        self.shape.emit(distributions.add_values.address, self.groups, self._values(entry, kind), entry.distribution, skip, doubles)
+        self.shape.emit(value_sets.add_values.address, self.groups, self._values(entry, kind), entry.distribution, skip, doubles)
 
     def walk(self, index: int, entry: AggregationLayout) -> None:
-        """An aggregation that sees every value of a multi-value column: a program of its own (kernels/aggregate/walk.py)."""
+        """An aggregation that sees every value of a multi-value column: a program of its own (kernels/aggregate/unnest_program.py)."""
         assert isinstance(entry.source, Identifier), "only columns are multi-valued"
         shape, column = self.shape, entry.source.name
         skip = self._skip(entry)
@@ -124,7 +125,7 @@ class _Emitter:
                 return
             self.sources.note(index, shape, source)
             inner.append(fetch.fetch_ids.address if source.by_id else fetch.fetch_values.address, (register, source.metas, entries + 1))
-            add = distributions.add_ids.address if source.by_id else distributions.add_values.address
+            add = value_sets.add_ids.address if source.by_id else value_sets.add_values.address
             doubles = int(entry.argument.data_type is not None and entry.argument.data_type.stored.is_floating)
             inner.append(add, (own_groups, register, entry.distribution, NO_REGISTER, doubles))
         self._walk_program(inner, column, lane_groups, entries, register, skip)
@@ -139,7 +140,7 @@ class _Emitter:
             shape.release(own)
 
     def _add_hashes(self, entry: AggregationLayout, source: Source | None, skip: int) -> None:
-        add, further = registers.addition(self.shape, entry, source)
+        add, further = sketches.addition(self.shape, entry, source)
         assert entry.argument.data_type is not None
         stored = entry.argument.data_type.stored
         if source is not None and not stored.is_fixed:
@@ -150,7 +151,7 @@ class _Emitter:
         self.shape.emit(add, self.groups, values, entry.distribution, skip, *further)
 
     def _walk_hashes(self, inner: Instructions, entry: AggregationLayout, source: Source, groups: int, entries: int, register: int) -> None:
-        add, further = registers.addition(self.shape, entry, source)
+        add, further = sketches.addition(self.shape, entry, source)
         assert entry.argument.data_type is not None
         fetched = fetch.fetch_values.address if entry.argument.data_type.stored.is_fixed else fetch.fetch_ids.address
         inner.append(fetched, (register, source.metas, entries + 1))
@@ -182,7 +183,7 @@ class _Emitter:
 
     def _constant(self, literal: Literal, kind: Values) -> int:
         register = self.shape.allocate()
-        self.shape.emit(updates.fill.address, register, literal_word(literal, kind))
+        self.shape.emit(counts_and_sums.fill.address, register, literal_word(literal, kind))
         return register
 
     def _skip(self, entry: AggregationLayout) -> int:
@@ -201,7 +202,7 @@ class _Emitter:
 
     def _combined(self, nulls: int, counts: int) -> int:
         register = self.shape.allocate()
-        self.shape.emit(updates.skip_flags.address, register, nulls, counts)
+        self.shape.emit(counts_and_sums.skip_flags.address, register, nulls, counts)
         return register
 
 
@@ -223,8 +224,8 @@ def record_updates(shape: Shape, layout: Layout, sources: Sources) -> RowFields:
     values = list(dict.fromkeys(values for _, values, _, _, _ in recorder.applied if values >= 0))
     flags = list(dict.fromkeys(skip for _, _, _, skip, _ in recorder.applied if skip >= 0))
     program = Instructions()
-    program.append(hashing.find_groups.address, (0,))
-    program.append(updates.count_rows.address, (0,))
+    program.append(hash_table.find_groups.address, (0,))
+    program.append(counts_and_sums.count_rows.address, (0,))
     for function, value, word, skip, parameter in recorder.applied:
         of_value = 1 + values.index(value) if value >= 0 else 0
         program.append(function, (0, of_value, word, 1 + len(values) + flags.index(skip) if skip >= 0 else NO_REGISTER, parameter))
@@ -257,27 +258,27 @@ def emit_distribution_frame(shape: Shape, layout: Layout, num_groups: NDArray[np
     """Begin and end instructions of all distributions; `num_groups` per unit, None where groups are hashed."""
     of_docs = {entry.distribution for entry in layout.aggregations if isinstance(entry.plan, RowPlan)}
     for word in sorted(of_docs):
-        shape.begin(distributions.begin_distribution.address, word, 0, 0, 0)
-        shape.end(distributions.end_distribution.address, word)
+        shape.begin(value_sets.begin_distribution.address, word, 0, 0, 0)
+        shape.end(value_sets.end_distribution.address, word)
     for entry in layout.aggregations:
         if isinstance(entry.plan, RegisterPlan):
-            registers.emit_frame(shape, entry, entry.plan, num_groups)
+            sketches.emit_frame(shape, entry, entry.plan, num_groups)
         if not isinstance(entry.plan, DistributionPlan):
             continue
         if entry.bits is not None:
             assert num_groups is not None, "sets of bits are of groups whose number is known"
-            value_bits.emit_frame(shape, entry, num_groups)
+            distinct_bitmaps.emit_frame(shape, entry, num_groups)
             continue
         if entry.runs:
             assert num_groups is not None, "runs are of groups whose number is known"
-            value_runs.emit_frame(shape, entry, num_groups)
+            value_lists.emit_frame(shape, entry, num_groups)
             continue
         cardinalities = np.zeros(shape.num_units, np.int64)
         if num_groups is not None and not shape.plan.pre_aggregated and isinstance(entry.source, Identifier) and shape.has_dictionary(entry.source.name):
             direct = shape.meta_word(entry.source.name, abi.M_CARDINALITY)
             docs = shape.plan.segments.docs[shape.segments]
-            allowed = np.maximum(docs * distributions.DIRECT_PAIRS_PER_DOC, distributions.DIRECT_MAX)
+            allowed = np.maximum(docs * value_sets.DIRECT_PAIRS_PER_DOC, value_sets.DIRECT_MAX)
             cardinalities = np.where(direct * num_groups <= allowed, direct, 0)
         groups = num_groups if num_groups is not None else 0
-        shape.begin(distributions.begin_distribution.address, entry.distribution, groups, cardinalities, int(entry.plan.counted))
-        shape.end(distributions.end_distribution.address, entry.distribution)
+        shape.begin(value_sets.begin_distribution.address, entry.distribution, groups, cardinalities, int(entry.plan.counted))
+        shape.end(value_sets.end_distribution.address, entry.distribution)

@@ -12,7 +12,7 @@ from pinotpy.data_types import DataType, StoredType
 from pinotpy.kernels.runtime import abi
 from pinotpy.pql.ast import Expression, Identifier
 from pinotpy.query.model.result_types import result_type
-from pinotpy.query.plan.plan import ScanPlan
+from pinotpy.query.plan.scan_plan import ScanPlan
 
 # A dense table may have so many groups for every doc of the segments (or DENSE_FREE altogether): above, hashing is faster.
 DENSE_GROUPS_PER_DOC: Final = 4

@@ -23,9 +23,9 @@ from pinotpy.kernels.runtime import abi
 from pinotpy.pql.ast import Expression, Identifier, Literal, Star
 from pinotpy.query.model.context import Aggregation, Filter, QueryContext
 from pinotpy.query.model.result_types import argument_of, columns_in, expressions_of, is_strict, types_of
-from pinotpy.query.plan.plan import ScanPlan
+from pinotpy.query.plan.scan_plan import ScanPlan
 from pinotpy.query.plan.star_tree.choose import num_rows
-from pinotpy.query.segments.global_ids import ColumnIds
+from pinotpy.query.segments.shared_codes import ColumnIds
 from pinotpy.segment.star_tree import metadata as tree_names
 from pinotpy.segment.star_tree.spec import STATES_OF
 
@@ -42,8 +42,8 @@ class AggregationLayout:
     first_word: of its slots; distribution: word of its distribution in the context, -1 if it has none. Functions that read rows
     share one where they have the same filter: the docs of each group.
     walks: it sees each value of a multi-value column.
-    runs: its distribution keeps runs of values (value_runs.py). bits: global ids of its values, where it keeps a bit for each
-    (value_bits.py).
+    runs: its distribution keeps runs of values (value_lists.py). bits: global ids of its values, where it keeps a bit for each
+    (distinct_bitmaps.py).
     """
 
     aggregation: Aggregation

@@ -7,38 +7,38 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pinotpy.kernels.filter import filters
-from pinotpy.kernels.filter.legs import LEG_ALWAYS, LEG_NEVER
+from pinotpy.kernels.filter import predicates
+from pinotpy.kernels.filter.predicate_frame import LEG_ALWAYS, LEG_NEVER
 from pinotpy.kernels.runtime import abi
 from pinotpy.pql.ast import Dialect
 from pinotpy.query.explain.predicate_text import predicate_text
-from pinotpy.query.filter import index_access, indexed_docs
-from pinotpy.query.filter.computed import ComputedLeg, condition_columns
-from pinotpy.query.filter.notes import BY_LIST, BY_RUN, ScanNotes
+from pinotpy.query.filter import index_choice, index_docs
+from pinotpy.query.filter.bound_predicate import ResolvedLeg
+from pinotpy.query.filter.decisions import BY_LIST, BY_RUN, ScanNotes
+from pinotpy.query.filter.interpreted import ComputedLeg, condition_columns
 from pinotpy.query.filter.pruning import BY_BLOOM, BY_PARTITION
-from pinotpy.query.filter.resolved_leg import ResolvedLeg
 from pinotpy.query.filter.search.json_coverage import left_out
 from pinotpy.query.filter.search.json_query import parse_json_query
 from pinotpy.query.filter.tree import Resolved, ResolvedAll, ResolvedAny, conjuncts
 from pinotpy.query.model.predicate import JsonSearch, Nothing, NullTest, TextSearch
-from pinotpy.query.result.groups import DICTIONARY, INVERTED, JSON, RANGE, SORTED, TEXT, Finding
-from pinotpy.query.segments.columns import ColumnMetas
+from pinotpy.query.result.explained_groups import DICTIONARY, INVERTED, JSON, RANGE, SORTED, TEXT, Finding
+from pinotpy.query.segments.column_metas import ColumnMetas
 from pinotpy.query.segments.on_dictionary import deciding_column
 from pinotpy.segment.data_source import JsonIndex
 
-_NAMES: Final = {indexed_docs.INVERTED: INVERTED, indexed_docs.RANGE: RANGE}
+_NAMES: Final = {index_docs.INVERTED: INVERTED, index_docs.RANGE: RANGE}
 
 _PRICES: Final = "estimated {indexMicros} us by index, {scanMicros} us by scan"
 _OF_FUNCTION: Final = {
-    filters.docs_range.address: (SORTED, "docs are compared with a run of docs"),
-    filters.ids_range.address: ("scan", "dictionary ids are compared with a range of ids"),
-    filters.ids_runs.address: ("scan", "dictionary ids are compared with a few runs of ids"),
-    filters.ids_bits.address: ("scan", "dictionary ids are looked up in a bitmap of ids that pass"),
-    filters.ids_lut.address: ("scan", "dictionary ids are looked up in a table of ids that pass"),
-    filters.ids_set.address: ("scan", "dictionary ids are looked up in a set of ids that pass"),
-    filters.raw_range.address: ("scan", "raw values are compared"),
-    filters.raw_set.address: ("scan", "raw values are looked up in a set"),
-    filters.is_null.address: ("null vector", "bits are read"),
+    predicates.docs_range.address: (SORTED, "docs are compared with a run of docs"),
+    predicates.ids_range.address: ("scan", "dictionary ids are compared with a range of ids"),
+    predicates.ids_runs.address: ("scan", "dictionary ids are compared with a few runs of ids"),
+    predicates.ids_bits.address: ("scan", "dictionary ids are looked up in a bitmap of ids that pass"),
+    predicates.ids_lut.address: ("scan", "dictionary ids are looked up in a table of ids that pass"),
+    predicates.ids_set.address: ("scan", "dictionary ids are looked up in a set of ids that pass"),
+    predicates.raw_range.address: ("scan", "raw values are compared"),
+    predicates.raw_set.address: ("scan", "raw values are looked up in a set"),
+    predicates.is_null.address: ("null vector", "bits are read"),
 }
 
 
@@ -165,7 +165,7 @@ class FilterExplainer:
         if access == SORTED and self._notes.of(leg).by[segment] == BY_RUN:
             return _unused(index, "the sorted index gives one run of docs")
         indexed = self._choices.legs.get(id(leg))
-        if indexed is None or indexed.index[segment] == indexed_docs.NO_INDEX:
+        if indexed is None or indexed.index[segment] == index_docs.NO_INDEX:
             return _unused(index, "no value passes" if leg.ranged[segment] or len(leg.members) else "it does not answer this kind of condition")
         if _NAMES[int(indexed.index[segment])] != index:
             return _unused(index, f"the {_NAMES[int(indexed.index[segment])]} knows more")
@@ -174,14 +174,14 @@ class FilterExplainer:
             return _unused(index, f"the list of {predicate_text(others[0], self._dialect).text} is shorter")
         estimates, why = self._estimates(leg, segment), f"{{percent}} % of the docs: {_PRICES}"
         if estimates["indexMicros"] < estimates["scanMicros"]:
-            why += f"; joining its lists has to save {index_access.OVERHEAD_US} us in all segments together"
+            why += f"; joining its lists has to save {index_choice.OVERHEAD_US} us in all segments together"
         return _unused(index, why) | estimates
 
     def _by_index(self, leg: ResolvedLeg, segment: int, why: str) -> Finding:
         """A leg that an index answers: how many docs its lists hold, and what the alternatives were estimated to cost."""
         indexed = self._choices.legs.get(id(leg))
         name = INVERTED if indexed is None else _NAMES.get(int(indexed.index[segment]), INVERTED)
-        if indexed is None or indexed.index[segment] == indexed_docs.NO_INDEX:
+        if indexed is None or indexed.index[segment] == index_docs.NO_INDEX:
             # Another condition of the same OR has the docs.
             return {"access": "nothing", "why": "no value passes"}
         if indexed.bitmaps[segment]:

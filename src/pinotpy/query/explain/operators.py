@@ -10,13 +10,13 @@ from pinotpy.pql.ast import Expression, Identifier
 from pinotpy.pql.printer import print_expression
 from pinotpy.query.aggregate.keys import DENSE_GROUPS_PER_DOC, make_keys
 from pinotpy.query.aggregate.layout import Layout, make_layout, projected_columns
-from pinotpy.query.group.aggregate import dictionary_answers, from_metadata
 from pinotpy.query.group.group_by import table_sizes
+from pinotpy.query.group.ungrouped import dictionary_answers, from_metadata
 from pinotpy.query.model.context import AggregationRef, QueryContext, QueryKind
 from pinotpy.query.model.result_types import columns_in
 from pinotpy.query.order.segment_order import key_ranges
-from pinotpy.query.order.selection import SortWay, way_to_sort
-from pinotpy.query.plan.plan import ScanPlan
+from pinotpy.query.order.select import SortWay, way_to_sort
+from pinotpy.query.plan.scan_plan import ScanPlan
 from pinotpy.query.project.sources import Sources
 
 _DENSE: Final = ("dense table", "ids of the keys number the groups, few enough for the docs")

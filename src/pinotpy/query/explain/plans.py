@@ -8,12 +8,12 @@ from typing import Any
 from pinotpy.query.explain.access import FilterExplainer
 from pinotpy.query.explain.operators import operator_of
 from pinotpy.query.explain.star_tree import explain_trees
-from pinotpy.query.filter.notes import ScanNotes
+from pinotpy.query.filter.decisions import ScanNotes
 from pinotpy.query.filter.pruning import BY_BLOOM, BY_MIN_MAX, BY_PARTITION
 from pinotpy.query.group.distinct import grouping_context
 from pinotpy.query.model.context import QueryContext, QueryKind
-from pinotpy.query.plan.scan import build_scan
-from pinotpy.query.result.groups import Finding, merge_groups
+from pinotpy.query.plan.build import build_scan
+from pinotpy.query.result.explained_groups import Finding, merge_groups
 from pinotpy.query.result.partial import PartialResult, Statistics
 from pinotpy.query.runtime.control import QueryControl
 from pinotpy.query.segments.segment_set import SegmentSet

@@ -7,8 +7,8 @@ from typing import Final
 
 from pinotpy.pql.ast import Dialect
 from pinotpy.pql.printer import print_expression
-from pinotpy.query.filter.computed import ComputedLeg
-from pinotpy.query.filter.resolved_leg import ResolvedLeg
+from pinotpy.query.filter.bound_predicate import ResolvedLeg
+from pinotpy.query.filter.interpreted import ComputedLeg
 from pinotpy.query.model.context import Comparison, ExpressionPredicate, LiteralValue, Predicate
 from pinotpy.query.model.stored_literals import literal_text
 

@@ -9,7 +9,7 @@ from pinotpy.query.explain.operators import operator_of
 from pinotpy.query.model.context import QueryContext
 from pinotpy.query.plan.star_tree.choose import TreeShape
 from pinotpy.query.plan.star_tree.plans import tree_plans
-from pinotpy.query.result.groups import Finding
+from pinotpy.query.result.explained_groups import Finding
 from pinotpy.query.runtime.control import QueryControl
 from pinotpy.query.segments.segment_set import SegmentSet
 

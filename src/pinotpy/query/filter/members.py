@@ -7,14 +7,14 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pinotpy.kernels.filter import filters, resolve
+from pinotpy.kernels.filter import dictionary_lookup, predicates
 from pinotpy.kernels.filter.hash_set import hash_set
 from pinotpy.kernels.runtime import abi
-from pinotpy.query.filter.resolved_leg import COST_BITS, COST_SET, COST_TABLE, Flags, ResolvedLeg, Words
+from pinotpy.query.filter.bound_predicate import COST_BITS, COST_SET, COST_TABLE, Flags, ResolvedLeg, Words
 from pinotpy.query.filter.text.texts import dictionary_matches
 from pinotpy.query.model.predicate import FixedMembers, Test, TextTest, VarMembers
 from pinotpy.query.runtime.control import QueryControl
-from pinotpy.query.segments.columns import ColumnMetas
+from pinotpy.query.segments.column_metas import ColumnMetas
 
 # Up to this many ids a table has a byte an id; above, a bit.
 _LUT_SMALL: Final = 1 << 16
@@ -39,12 +39,12 @@ def member_ids(test: Test, resolved: ResolvedLeg, metas: ColumnMetas, words: Wor
     cardinalities = words[encoded, abi.M_CARDINALITY]
     out = np.empty(int(np.minimum(cardinalities, num_values).sum()), np.uint32)
     if isinstance(test, VarMembers):
-        resolve.var_members(words[encoded], test.data, test.offsets, out, starts)
+        dictionary_lookup.var_members(words[encoded], test.data, test.offsets, out, starts)
     else:
         assert isinstance(test, FixedMembers)
         integers = test.values if test.values.dtype == np.int64 else np.zeros(0, np.int64)
         reals = test.values if test.values.dtype == np.float64 else np.zeros(0, np.float64)
-        resolve.fixed_members(words[encoded], integers, reals, out, starts)
+        dictionary_lookup.fixed_members(words[encoded], integers, reals, out, starts)
     return out, starts
 
 
@@ -67,8 +67,8 @@ def enter_members(resolved: ResolvedLeg, words: Words, encoded: Words, ids: NDAr
     by_table = spare & (cardinalities <= _LUT_SMALL)
     by_bits = spare & ~by_table & ((counts * 64 >= cardinalities) | (cardinalities <= _BITS_FREE))
     for chosen, function, fill, sizes, kind in (
-        (by_table, filters.ids_lut, resolve.fill_tables, cardinalities, np.uint8),
-        (by_bits, filters.ids_bits, resolve.fill_bits, (cardinalities + 31) >> 5, np.uint32),
+        (by_table, predicates.ids_lut, dictionary_lookup.fill_tables, cardinalities, np.uint8),
+        (by_bits, predicates.ids_bits, dictionary_lookup.fill_bits, (cardinalities + 31) >> 5, np.uint32),
     ):
         if not chosen.any():
             continue
@@ -79,12 +79,12 @@ def enter_members(resolved: ResolvedLeg, words: Words, encoded: Words, ids: NDAr
         resolved.keep_alive.append(tables)
         at = encoded[chosen]
         resolved.function[at], resolved.tests[at, 0] = function.address, tables.ctypes.data + bases[chosen] * tables.itemsize
-        resolved.cost = max(resolved.cost, COST_TABLE if function is filters.ids_lut else COST_BITS)
+        resolved.cost = max(resolved.cost, COST_TABLE if function is predicates.ids_lut else COST_BITS)
     for i in np.flatnonzero(spare & ~by_table & ~by_bits).tolist():
         table = hash_set(ids[starts[i] : starts[i + 1]].astype(np.int64))
         resolved.keep_alive.append(table)
         segment = encoded[i]
-        resolved.function[segment] = filters.ids_set.address
+        resolved.function[segment] = predicates.ids_set.address
         resolved.tests[segment, :2] = table.ctypes.data, len(table) // 2 - 1
         resolved.cost = COST_SET
 
@@ -106,7 +106,7 @@ def _by_runs(resolved: ResolvedLeg, words: Words, encoded: Words, ids: NDArray[n
     if served.any():
         resolved.keep_alive.append(runs)
         at = encoded[served]
-        resolved.function[at], resolved.tests[at, 1] = filters.ids_runs.address, counts[served]
+        resolved.function[at], resolved.tests[at, 1] = predicates.ids_runs.address, counts[served]
         resolved.tests[at, 0] = runs.ctypes.data + spans[:-1][served] * runs.strides[0]
     spare: Flags = scattered & ~served
     return spare

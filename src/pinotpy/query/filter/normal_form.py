@@ -12,7 +12,7 @@ from typing import Union
 
 from pinotpy.errors import InvalidQueryError, UnknownColumnError
 from pinotpy.pql.ast import Dialect, Identifier
-from pinotpy.query.filter.text.text_functions import text_leg
+from pinotpy.query.filter.text.functions import text_leg
 from pinotpy.query.model.context import And, ColumnRef, Comparison, Constant, ExpressionPredicate, Filter, Not, Or, Predicate, QueryContext
 from pinotpy.query.model.predicate import FixedRange, Leg, VarRange, typed_leg
 

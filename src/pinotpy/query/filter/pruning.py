@@ -12,7 +12,7 @@ from pinotpy.data_types import DataType
 from pinotpy.kernels.codec.bloom import exclude
 from pinotpy.kernels.runtime.abi import M_BLOOM
 from pinotpy.query.model.predicate import FixedMembers, FixedRange, Test, VarMembers, VarRange
-from pinotpy.query.segments.columns import ColumnMetas
+from pinotpy.query.segments.column_metas import ColumnMetas
 from pinotpy.query.segments.segment_set import Partitionings
 from pinotpy.segment.index.bloom import Stored, stored_hashes
 from pinotpy.segment.partition import partition_of, partition_text

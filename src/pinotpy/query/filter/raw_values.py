@@ -9,17 +9,17 @@ from numpy.typing import NDArray
 
 from pinotpy.data_types import StoredType
 from pinotpy.errors import QueryExecutionError
-from pinotpy.kernels.filter import filters, strings
+from pinotpy.kernels.filter import predicates, text_predicates
 from pinotpy.kernels.filter.hash_set import float_words, hash_set
-from pinotpy.kernels.filter.legs import LEG_ALWAYS, LEG_NEVER
+from pinotpy.kernels.filter.predicate_frame import LEG_ALWAYS, LEG_NEVER
 from pinotpy.kernels.runtime import abi
-from pinotpy.kernels.text import text_search
-from pinotpy.query.filter.resolved_leg import COST_PATTERN, COST_RAW, COST_SET, COST_STRINGS, Flags, ResolvedLeg, Words
-from pinotpy.query.filter.text.text_blooms import text_blooms
-from pinotpy.query.filter.text.text_needle import TextNeedle, equality, needle_of, text_sample
+from pinotpy.kernels.text import substring_search
+from pinotpy.query.filter.bound_predicate import COST_PATTERN, COST_RAW, COST_SET, COST_STRINGS, Flags, ResolvedLeg, Words
+from pinotpy.query.filter.text.blooms import text_blooms
+from pinotpy.query.filter.text.needle import TextNeedle, equality, needle_of, text_sample
 from pinotpy.query.model.predicate import FixedMembers, TextTest, VarMembers, VarRange
 from pinotpy.query.runtime.control import QueryControl
-from pinotpy.query.segments.columns import ColumnMetas
+from pinotpy.query.segments.column_metas import ColumnMetas
 from pinotpy.query.segments.segment_set import ColumnRanges
 
 
@@ -29,7 +29,7 @@ def on_raw_values(resolved: ResolvedLeg, metas: ColumnMetas, words: Words, raw: 
     if isinstance(test, FixedMembers):
         table = hash_set(test.values if test.values.dtype == np.int64 else float_words(test.values))
         resolved.keep_alive.append(table)
-        resolved.function[raw] = filters.raw_set.address
+        resolved.function[raw] = predicates.raw_set.address
         resolved.tests[raw, :2] = table.ctypes.data, len(table) // 2 - 1
         resolved.cost = COST_SET
     elif isinstance(test, VarRange):
@@ -44,11 +44,11 @@ def on_raw_values(resolved: ResolvedLeg, metas: ColumnMetas, words: Words, raw: 
         else:
             low, end = kernel_bytes(test.low or b"\0"), kernel_bytes(test.end or b"\0")
             resolved.keep_alive += [low, end]
-            resolved.function[raw] = strings.var_range.address
+            resolved.function[raw] = text_predicates.var_range.address
             resolved.tests[raw] = low.ctypes.data, end.ctypes.data, len(test.low), -1 if test.end is None else len(test.end)
     elif isinstance(test, VarMembers):
         resolved.keep_alive.append(test)
-        resolved.function[raw] = strings.var_members.address
+        resolved.function[raw] = text_predicates.var_members.address
         resolved.tests[raw, :3] = test.data.ctypes.data, test.offsets.ctypes.data, len(test.offsets) - 1
         resolved.cost = COST_STRINGS
     else:
@@ -62,7 +62,7 @@ def on_raw_values(resolved: ResolvedLeg, metas: ColumnMetas, words: Words, raw: 
             _search(resolved, raw, found)
         else:
             resolved.computed[raw] = True
-            resolved.function[raw], resolved.flags[raw] = filters.doc_flags.address, abi.I_LEG
+            resolved.function[raw], resolved.flags[raw] = predicates.doc_flags.address, abi.I_LEG
             resolved.cost = 0.2
     if isinstance(test, VarRange):
         ranges = metas.segments.ranges(resolved.leg.column).take(raw)
@@ -73,8 +73,8 @@ def on_raw_values(resolved: ResolvedLeg, metas: ColumnMetas, words: Words, raw: 
 
 def _search(resolved: ResolvedLeg, raw: Words, needle: TextNeedle) -> None:
     resolved.keep_alive.append(needle)
-    resolved.function[raw], resolved.tests[raw, 0] = text_search.var_search.address, needle.address
-    resolved.cost = COST_PATTERN if needle.words[text_search.W_TEST] == text_search.MATCHING else COST_STRINGS
+    resolved.function[raw], resolved.tests[raw, 0] = substring_search.var_search.address, needle.address
+    resolved.cost = COST_PATTERN if needle.words[substring_search.W_TEST] == substring_search.MATCHING else COST_STRINGS
 
 
 def values_outside(test: VarRange, ranges: ColumnRanges) -> Flags:

@@ -11,19 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinotpy.errors import InvalidQueryError
-from pinotpy.kernels.filter.legs import LEG_NEVER, LEG_RUN
-from pinotpy.kernels.filter.masks import SCRATCH_MASK
+from pinotpy.kernels.filter.byte_masks import SCRATCH_MASK
+from pinotpy.kernels.filter.predicate_frame import LEG_NEVER, LEG_RUN
 from pinotpy.kernels.runtime import abi
-from pinotpy.query.filter.block_leg import block_leg
-from pinotpy.query.filter.computed import ComputedLeg, computed_leg
+from pinotpy.query.filter.bind import resolve_leg
+from pinotpy.query.filter.bound_predicate import ResolvedLeg
+from pinotpy.query.filter.compiled import block_leg
+from pinotpy.query.filter.interpreted import ComputedLeg, computed_leg
 from pinotpy.query.filter.normal_form import AllOf, AnyOf, Node
-from pinotpy.query.filter.resolve import resolve_leg
-from pinotpy.query.filter.resolved_leg import ResolvedLeg
 from pinotpy.query.model.context import QueryContext
 from pinotpy.query.model.predicate import Leg
 from pinotpy.query.runtime.control import QueryControl
-from pinotpy.query.runtime.program import Instructions
-from pinotpy.query.segments.columns import ColumnMetas
+from pinotpy.query.runtime.instructions import Instructions
+from pinotpy.query.segments.column_metas import ColumnMetas
 
 Flags = NDArray[np.bool_]
 RESULT: Final = 0  # the mask register of a filter's result

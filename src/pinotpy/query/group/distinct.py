@@ -9,7 +9,7 @@ import pyarrow as pa
 from pinotpy.pql.ast import Expression
 from pinotpy.query.group.group_by import run_group_by
 from pinotpy.query.model.context import AggregationRef, QueryContext, QueryKind
-from pinotpy.query.plan.plan import ScanPlan
+from pinotpy.query.plan.scan_plan import ScanPlan
 from pinotpy.query.project.rows import output_field
 from pinotpy.query.result.combine import merge_partials
 from pinotpy.query.result.partial import PartialResult

@@ -14,31 +14,31 @@ from numpy.typing import NDArray
 from pinotpy.functions.state.grouping import number_rows
 from pinotpy.functions.state.plans import SlotPlan, Values
 from pinotpy.kernels.aggregate.result_context import G_CUT, G_CUT_ROWS, G_LIMIT, ResultContext
-from pinotpy.kernels.group import groups, hashing, merge
+from pinotpy.kernels.group import direct_table, hash_table, merge_rows
 from pinotpy.kernels.runtime import abi
 from pinotpy.pql.ast import Identifier
-from pinotpy.query.aggregate import value_bits, value_runs
+from pinotpy.query.aggregate import distinct_bitmaps, value_lists
 from pinotpy.query.aggregate.arena_rows import ArenaRows, arena_rows
 from pinotpy.query.aggregate.collect import collect_states
 from pinotpy.query.aggregate.emit import NO_REGISTER, emit_distribution_frame, emit_updates
 from pinotpy.query.aggregate.keys import DENSE_FREE, DENSE_GROUPS_MAX, DENSE_GROUPS_PER_DOC, Key, make_keys
 from pinotpy.query.aggregate.layout import Layout, make_layout, projected_columns, values_bound
-from pinotpy.query.group.dealt_groups import DealtTable, dealt_table
-from pinotpy.query.group.few_groups import FewGroups, few_groups_of
-from pinotpy.query.group.global_groups import GlobalTable, global_table, leaves_few_rows, null_fetch, rows_left
-from pinotpy.query.group.lasting_groups import LastingTable, lasting_table
-from pinotpy.query.group.numbered_groups import NumberedTable, numbered_table
-from pinotpy.query.group.top_groups import needed_groups, rankings
-from pinotpy.query.plan.plan import ScanPlan, Shape
-from pinotpy.query.plan.prepared import prepare
+from pinotpy.query.group.hash_table import LastingTable, lasting_table
+from pinotpy.query.group.radix_partition import DealtTable, dealt_table
+from pinotpy.query.group.shared_direct_table import GlobalTable, global_table, leaves_few_rows, null_fetch, rows_left
+from pinotpy.query.group.small_result import FewGroups, few_groups_of
+from pinotpy.query.group.text_direct_table import NumberedTable, numbered_table
+from pinotpy.query.group.top_n_groups import needed_groups, rankings
+from pinotpy.query.plan.instruction_cache import prepare
+from pinotpy.query.plan.scan_plan import ScanPlan, Shape
 from pinotpy.query.plan.star_tree.choose import num_rows as rows_of_records
 from pinotpy.query.project.computed_columns import calls_of, with_computed_columns
 from pinotpy.query.project.decode import decode, key_array
 from pinotpy.query.project.sources import Source, Sources, fetch_ids, fetch_values
 from pinotpy.query.result.combine import limit_groups
-from pinotpy.query.result.few_rows import FewRows
+from pinotpy.query.result.compact_rows import FewRows
 from pinotpy.query.result.partial import PartialResult
-from pinotpy.query.segments.global_ids import TextIds
+from pinotpy.query.segments.shared_codes import TextIds
 
 _Together = NumberedTable | GlobalTable | LastingTable | DealtTable
 
@@ -66,13 +66,13 @@ def run_group_by(plan: ScanPlan) -> PartialResult:
     ready = prepare(plan, _make, calls_of)
     if plan.context.options.num_groups_limit is not None:
         ready = None  # shared instructions have room for all groups
-    if ready is not None and (value_runs.pays_off(plan, ready.made.layout) or value_bits.pays_off(plan, ready.made.layout)):
+    if ready is not None and (value_lists.pays_off(plan, ready.made.layout) or distinct_bitmaps.pays_off(plan, ready.made.layout)):
         ready = None
     if ready is None:
         num_read = len(projected_columns(plan.context))
         plan = with_computed_columns(plan)
         layout, keys = make_layout(plan), make_keys(plan)
-        layout = value_bits.with_bits(plan, value_runs.with_runs(plan, layout, keys), keys)
+        layout = distinct_bitmaps.with_bits(plan, value_lists.with_runs(plan, layout, keys), keys)
     else:
         num_read, layout, keys = ready.made.num_read, ready.made.layout, ready.made.keys
     together = _table_of_all(plan, layout, keys, math.inf if ready is None else ready.made.most_rows(plan.num_threads))
@@ -171,11 +171,11 @@ def _emit(shape: Shape, layout: Layout, keys: list[Key], sources: Sources, toget
         numbered = _has_doubles(layout)
         together.end(shape, numbered=numbered)
         if numbered:
-            shape.end(groups.clear_dense.address)
+            shape.end(direct_table.clear_dense.address)
         return
-    shape.end(hashing.end_hashed.address if sizes is None else groups.end_dense.address)
+    shape.end(hash_table.end_hashed.address if sizes is None else direct_table.end_dense.address)
     emit_distribution_frame(shape, layout, num_groups)
-    shape.end(hashing.clear_hashed.address if sizes is None else groups.clear_dense.address)
+    shape.end(hash_table.clear_hashed.address if sizes is None else direct_table.clear_dense.address)
 
 
 def _has_doubles(layout: Layout) -> bool:
@@ -203,7 +203,7 @@ def table_sizes(shape: Shape, keys: list[Key], found: list[Source]) -> NDArray[n
 
 
 def _cardinalities(source: Source) -> NDArray[np.int64]:
-    words: NDArray[np.int64] = merge.meta_words(source.metas, abi.M_CARDINALITY)
+    words: NDArray[np.int64] = merge_rows.meta_words(source.metas, abi.M_CARDINALITY)
     return words
 
 
@@ -215,38 +215,38 @@ def _name(key: Key) -> str:
 def _emit_dense(shape: Shape, keys: list[Key], found: list[Source], sizes: NDArray[np.int64], num_groups: NDArray[np.int64]) -> int:
     sizes = np.ascontiguousarray(sizes)
     shape.plan.keep_alive.append(sizes)
-    shape.begin(groups.begin_dense.address, num_groups, sizes.ctypes.data + np.arange(shape.num_units) * sizes.strides[0])
+    shape.begin(direct_table.begin_dense.address, num_groups, sizes.ctypes.data + np.arange(shape.num_units) * sizes.strides[0])
     register, used = NO_REGISTER, set[int]()
     for key, source in zip(keys, found, strict=True):
         ids, nulls = fetch_ids(shape, source), null_fetch(shape, key, source)
         used |= {ids, nulls}
         if key is not keys[0]:
-            shape.emit(groups.next_key.address, register, ids, nulls, _cardinalities(source), sizes[:, key.word])
+            shape.emit(direct_table.next_key.address, register, ids, nulls, _cardinalities(source), sizes[:, key.word])
         elif len(keys) == 1 and nulls < 0:
             register = ids
         else:
             register = shape.allocate()
-            shape.emit(groups.first_key.address, register, ids, nulls, _cardinalities(source))
-    if num_groups.max() > groups.TOUCH_ALL_GROUPS:
-        shape.emit(groups.touch.address, register)
+            shape.emit(direct_table.first_key.address, register, ids, nulls, _cardinalities(source))
+    if num_groups.max() > direct_table.TOUCH_ALL_GROUPS:
+        shape.emit(direct_table.touch.address, register)
     _release(shape, used - {register})
     return register
 
 
 def _emit_hashed(shape: Shape, keys: list[Key], found: list[Source]) -> int:
-    shape.begin(hashing.begin_hashed.address)
+    shape.begin(hash_table.begin_hashed.address)
     used = set[int]()
     for key, source in zip(keys, found, strict=True):
         if source.by_id:
             ids, nulls = fetch_ids(shape, source), null_fetch(shape, key, source)
-            shape.emit(hashing.key_ids.address, ids, key.word, nulls, _cardinalities(source), int(key.has_flag))
+            shape.emit(hash_table.key_ids.address, ids, key.word, nulls, _cardinalities(source), int(key.has_flag))
             used |= {ids, nulls}
         else:
             values, nulls = fetch_values(shape, source), null_fetch(shape, key, source)
             used |= {values, nulls}
-            shape.emit(hashing.key_values.address, values, key.word, nulls, int(key.data_type.stored.is_floating), int(key.has_flag))
+            shape.emit(hash_table.key_values.address, values, key.word, nulls, int(key.data_type.stored.is_floating), int(key.has_flag))
     register = shape.allocate()
-    shape.emit(hashing.find_groups.address, register)
+    shape.emit(hash_table.find_groups.address, register)
     _release(shape, used)
     return register
 

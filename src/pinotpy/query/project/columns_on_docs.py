@@ -16,11 +16,11 @@ from pinotpy.data_types import StoredType
 from pinotpy.errors import MemoryLimitError, QueryExecutionError
 from pinotpy.kernels.runtime import abi
 from pinotpy.pql.ast import Call, Expression, Identifier
-from pinotpy.query.expression.expression import value_rows
-from pinotpy.query.expression.segment_rows import segment_rows
+from pinotpy.query.expression.interpreter import value_rows
+from pinotpy.query.expression.rows import segment_rows
 from pinotpy.query.model.result_type import ResultType
 from pinotpy.query.model.result_types import columns_in, is_constant, is_strict
-from pinotpy.query.plan.plan import ScanPlan
+from pinotpy.query.plan.scan_plan import ScanPlan
 from pinotpy.query.project.computed_column import ComputedColumn, Docs, SortedValues, encoded_values, spread, stored_values
 from pinotpy.query.project.raw_texts import SegmentTexts
 from pinotpy.query.runtime.batches import batches

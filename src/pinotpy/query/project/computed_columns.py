@@ -21,20 +21,20 @@ from pinotpy.errors import MemoryLimitError, QueryExecutionError
 from pinotpy.functions.spec import aggregation_function
 from pinotpy.kernels.runtime import abi
 from pinotpy.pql.ast import Call, Expression, Identifier, Literal
-from pinotpy.query.expression.segment_rows import dictionary_rows
+from pinotpy.query.expression.rows import dictionary_rows
 from pinotpy.query.model.context import Aggregation, ColumnRef, QueryContext
 from pinotpy.query.model.result_type import ResultType
 from pinotpy.query.model.result_types import columns_in, is_constant, is_strict, reads_rows, result_type
 from pinotpy.query.plan.hashed_in_place import hashes_in_place
-from pinotpy.query.plan.narrow import narrow
-from pinotpy.query.plan.plan import ScanPlan
+from pinotpy.query.plan.scan_plan import ScanPlan
+from pinotpy.query.plan.selection_list import narrow
 from pinotpy.query.project.columns_on_docs import ColumnOnDocs, ColumnOnTexts, account, made_column, pending_column
 from pinotpy.query.project.computed_column import ComputedColumn, Docs, SortedValues, encoded_values, stored_values
 from pinotpy.query.project.sources import computes
-from pinotpy.query.project.text_numbers import TextNumbers, is_numbered, number_texts
+from pinotpy.query.project.text_codes import TextNumbers, is_numbered, number_texts
 from pinotpy.query.runtime.batches import batches
 from pinotpy.query.runtime.jobs import run_jobs
-from pinotpy.query.segments.columns import ColumnMetas
+from pinotpy.query.segments.column_metas import ColumnMetas
 from pinotpy.query.segments.on_dictionary import deciding_column
 from pinotpy.query.segments.segment_set import SegmentSet
 from pinotpy.segment.virtual import CompletedSegment

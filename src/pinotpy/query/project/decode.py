@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType, StoredType
 from pinotpy.errors import QueryExecutionError
-from pinotpy.kernels.group import merge
+from pinotpy.kernels.group import merge_rows
 
 Words = NDArray[np.int64]
 _STORED_ARROW = {
@@ -31,22 +31,22 @@ def decode(words: Words, units: Words, metas: Words, stored: StoredType) -> tupl
     words = np.ascontiguousarray(words)
     if stored is StoredType.VAR:
         offsets = np.empty(len(words) + 1, np.int64)
-        merge.decode_var_lengths(words, units, metas, offsets, nulls)
+        merge_rows.decode_var_lengths(words, units, metas, offsets, nulls)
         if offsets[-1] >= 2**31:
             raise QueryExecutionError(f"the values of the groups take {offsets[-1]} bytes, more than an answer holds: group by shorter values or fewer")
         body = np.empty(max(int(offsets[-1]), 1), np.uint8)
-        merge.decode_var_bytes(words, units, metas, offsets, body)
+        merge_rows.decode_var_bytes(words, units, metas, offsets, body)
         return pa.Array.from_buffers(pa.binary(), len(words), [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(body)]), nulls
     if metas.all() or not len(words):
         values = np.empty(len(words), np.int64)
-        merge.decode_fixed(words, units, metas, values, nulls)
+        merge_rows.decode_fixed(words, units, metas, values, nulls)
     elif not metas.any():
         values = words
     else:
         values = words.copy()
         by_id = np.flatnonzero(metas[units])
         decoded, null_ids = np.empty(len(by_id), np.int64), np.zeros(len(by_id), np.bool_)
-        merge.decode_fixed(words[by_id], units[by_id], metas, decoded, null_ids)
+        merge_rows.decode_fixed(words[by_id], units[by_id], metas, decoded, null_ids)
         values[by_id], nulls[by_id] = decoded, null_ids
     plain = values.view(np.float64) if stored.is_floating else values
     with np.errstate(over="ignore"):

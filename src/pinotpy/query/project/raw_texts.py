@@ -1,4 +1,4 @@
-"""The distinct texts of a raw column in one segment, for expressions that are computed once a text (kernels/text/text_numbers.py)."""
+"""The distinct texts of a raw column in one segment, for expressions that are computed once a text (kernels/text/segment_text_codes.py)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pinotpy.errors import QueryExecutionError
 from pinotpy.kernels.runtime import abi
-from pinotpy.kernels.text import text_numbers as kernels
+from pinotpy.kernels.text import segment_text_codes as kernels
 from pinotpy.query.runtime.control import QueryControl
 
 Docs = NDArray[np.int64]

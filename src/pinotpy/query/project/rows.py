@@ -14,9 +14,9 @@ from pinotpy.errors import QueryExecutionError
 from pinotpy.kernels.runtime import abi
 from pinotpy.kernels.vector import gather
 from pinotpy.pql.ast import Call, Expression, Identifier
-from pinotpy.query.expression.segment_rows import segment_rows
+from pinotpy.query.expression.rows import segment_rows
 from pinotpy.query.model.result_types import columns_by_name, result_type
-from pinotpy.query.plan.plan import ScanPlan
+from pinotpy.query.plan.scan_plan import ScanPlan
 from pinotpy.query.project.decode import decode, key_array
 
 Ints = NDArray[np.int64]

@@ -13,17 +13,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pinotpy.kernels.aggregate import updates
+from pinotpy.kernels.aggregate import counts_and_sums
 from pinotpy.kernels.runtime import abi
-from pinotpy.kernels.vector import arithmetic, choice, operands
+from pinotpy.kernels.vector import arithmetic, boolean, operands
 from pinotpy.pql.ast import Expression, Identifier
-from pinotpy.query.expression.block_expression import BlockCompiler, probe
-from pinotpy.query.expression.lane import ALWAYS, NEVER, Kind, Lane, word_of
-from pinotpy.query.expression.lane_registers import LaneRegisters
+from pinotpy.query.expression.compiler import BlockCompiler, probe
+from pinotpy.query.expression.vector_registers import LaneRegisters
+from pinotpy.query.expression.vectors import ALWAYS, NEVER, Kind, Lane, word_of
 from pinotpy.query.model.context import Filter
 from pinotpy.query.model.result_types import columns_in
-from pinotpy.query.plan.plan import ScanPlan, Shape
-from pinotpy.query.runtime.program import Word
+from pinotpy.query.plan.scan_plan import ScanPlan, Shape
+from pinotpy.query.runtime.instructions import Word
 
 Addresses = NDArray[np.int64]
 # Registers that an expression may take of those of the select section: keys and other arguments need theirs.
@@ -112,7 +112,7 @@ def _registers(target: _ShapeTarget, lane: Lane) -> tuple[int, int]:
     if lane.is_constant:
         assert not isinstance(lane.constant, str)
         register = target.allocate()
-        target.emit(updates.fill.address, register, 0 if lane.constant is None else word_of(lane.constant, lane.kind))
+        target.emit(counts_and_sums.fill.address, register, 0 if lane.constant is None else word_of(lane.constant, lane.kind))
         lane.register, lane.owned = register, True
         return lane.register, _null_register(target, lane)
     if lane.chain is not None and not lane.chain.is_leaf:
@@ -135,9 +135,9 @@ def _null_register(target: _ShapeTarget, lane: Lane) -> int:
     if lane.nulls == ALWAYS or (lane.nulls != NEVER and not lane.owned_nulls):
         register = target.allocate()
         if lane.nulls == ALWAYS:
-            target.emit(choice.fill_flags.address, register, 1)
+            target.emit(boolean.fill_flags.address, register, 1)
         else:
-            target.emit(choice.combine_flags.address, register, lane.nulls, lane.nulls, choice.OR)
+            target.emit(boolean.combine_flags.address, register, lane.nulls, lane.nulls, boolean.OR)
         lane.nulls = register
     return lane.nulls
 

@@ -11,7 +11,7 @@ Columns of `rows` (Arrow, one table):
 Arrow types are `data_types.DataType.arrow` (lists of it for multi-values). Field metadata {b"type": b"INT"} or
 b"STRING_ARRAY" names pinotpy's type. Nulls appear only under null handling.
 
-Small results are `few` (few_rows.py) instead of an Arrow table; `rows` makes the table of them when somebody asks for it, so
+Small results are `few` (compact_rows.py) instead of an Arrow table; `rows` makes the table of them when somebody asks for it, so
 whoever can read `few` should ask for that first.
 
 On the wire a peer that says so (wire.FLAG_FEW_ROWS) gets magic "PPR2", everybody else "PPR1" (see `to_bytes`):
@@ -39,7 +39,7 @@ import orjson
 import pyarrow as pa
 
 from pinotpy.errors import DataError
-from pinotpy.query.result.few_rows import FewRows
+from pinotpy.query.result.compact_rows import FewRows
 
 MAGIC = b"PPR1"
 MAGIC_FEW = b"PPR2"

@@ -20,7 +20,7 @@ from pinotpy.errors import InvalidQueryError
 from pinotpy.functions.spec import aggregation_function
 from pinotpy.pql.ast import Call, Expression, Identifier, Literal
 from pinotpy.pql.printer import print_expression
-from pinotpy.query.expression.expression import Rows
+from pinotpy.query.expression.interpreter import Rows
 from pinotpy.query.model.context import (
     Aggregation,
     AggregationRef,

@@ -9,9 +9,9 @@ from typing import Final
 import numpy as np
 
 from pinotpy.errors import MemoryLimitError, QueryCancelledError, QueryTimeoutError
-from pinotpy.kernels.filter import chain_leg, expression_leg, filters, range_scan
+from pinotpy.kernels.filter import bitmap_arithmetic, bitmap_scan, expression_predicate, predicates
 from pinotpy.kernels.runtime import abi
-from pinotpy.kernels.vector import fetch, fused
+from pinotpy.kernels.vector import fetch, fused_instruction
 from pinotpy.query.runtime.trace import Trace
 
 QUANTUM_NS: Final = 5_000_000
@@ -19,13 +19,13 @@ MEMORY_SETTING: Final = "pinot.server.query.memory.maxBytes"
 # The words of every query before its own are set.
 _WORDS: Final = np.zeros(abi.CONTROL_WORDS, np.int64)
 _FUSED: Final = {
-    range_scan.IDS_RANGE: filters.ids_range,
-    range_scan.IDS_RUNS: filters.ids_runs,
-    range_scan.RAW_RANGE: filters.raw_range,
-    range_scan.IS_NULL: filters.is_null,
-    chain_leg.EXPRESSION: expression_leg.expression_leg,
-    chain_leg.FETCH: fetch.fetch_unless_in_a_row,
-    chain_leg.CHAIN: fused.fused_doubles,
+    bitmap_scan.IDS_RANGE: predicates.ids_range,
+    bitmap_scan.IDS_RUNS: predicates.ids_runs,
+    bitmap_scan.RAW_RANGE: predicates.raw_range,
+    bitmap_scan.IS_NULL: predicates.is_null,
+    bitmap_arithmetic.EXPRESSION: expression_predicate.expression_leg,
+    bitmap_arithmetic.FETCH: fetch.fetch_unless_in_a_row,
+    bitmap_arithmetic.CHAIN: fused_instruction.fused_doubles,
 }
 for _place, _test in _FUSED.items():
     _WORDS[abi.C_FUSED_TESTS + _place] = _test.address

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pinotpy.data_types import StoredType
-from pinotpy.kernels.codec.packing import bit_width, pack
+from pinotpy.kernels.codec.bit_packing import bit_width, pack
 from pinotpy.segment import layout
 from pinotpy.segment.build.arrow_values import ColumnValues, column_values
 from pinotpy.segment.buffers import BufferSink

@@ -1,7 +1,7 @@
 """Whole numbers in few bits: the chunk codec DELTA (docs/format/chunks.md).
 
 A chunk holds either its values, less the smallest of them, or the differences between neighbours, less the smallest of those,
-in as many bits as the largest needs, in the vertical layout of `kernels.codec.packing`: whichever is shorter. Ids and times that ascend
+in as many bits as the largest needs, in the vertical layout of `kernels.codec.bit_packing`: whichever is shorter. Ids and times that ascend
 shrink to a few bits, measures to their range.
 
     0   uint8    MODE_VALUES or MODE_DIFFERENCES
@@ -19,7 +19,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pinotpy.kernels.codec.packing import WIDTH_MAX, pack, packed_words, unpack
+from pinotpy.kernels.codec.bit_packing import WIDTH_MAX, pack, packed_words, unpack
 
 MODE_VALUES: Final = 0
 MODE_DIFFERENCES: Final = 1

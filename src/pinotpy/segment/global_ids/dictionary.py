@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pinotpy.data_types import StoredType
-from pinotpy.kernels.group.global_ids import is_ascending
+from pinotpy.kernels.group.shared_codes import is_ascending
 from pinotpy.segment.data_source import Dictionary
 from pinotpy.segment.global_ids.values import NO_ORDER, Bytes, Ids, Integers, Values, Words, union, values_of_dictionary
 

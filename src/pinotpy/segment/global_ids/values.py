@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pinotpy.data_types import StoredType
-from pinotpy.kernels.group import global_ids as kernel
+from pinotpy.kernels.group import shared_codes as kernel
 from pinotpy.segment.data_source import Dictionary
 
 Ids = NDArray[np.int32]
@@ -29,7 +29,7 @@ class Values(Protocol):
     def nbytes(self) -> int: ...
 
     def remap(self, order: Ids, local: Any) -> tuple[Ids, int]:
-        """Id of every value of the ascending `local` (-1: not here), and how many are not here; `order` as in kernels.group.global_ids."""
+        """Id of every value of the ascending `local` (-1: not here), and how many are not here; `order` as in kernels.group.shared_codes."""
         ...
 
     def extended(self, local: Any, positions: NDArray[np.int64]) -> Values:
@@ -47,7 +47,7 @@ class Values(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """Values of a fixed type as int64 that order like them (kernels.group.global_ids.words_of)."""
+    """Values of a fixed type as int64 that order like them (kernels.group.shared_codes.words_of)."""
 
     words: NDArray[np.int64]
     dtype: np.dtype[Any]

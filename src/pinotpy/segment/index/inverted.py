@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pinotpy.kernels.codec.csr import inverted_index
+from pinotpy.kernels.codec.posting_builder import inverted_index
 from pinotpy.kernels.codec.roaring import bitmap_offsets, bitmaps_at, first_bad_bitmap
 from pinotpy.segment import layout
 from pinotpy.segment.buffers import BufferSink, ColumnBuffers, Wrong

@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from pinotpy.data_types import StoredType
 from pinotpy.errors import DataError
 from pinotpy.functions.json.json_records import JsonIndexing
-from pinotpy.kernels.codec.csr import inverted_index
+from pinotpy.kernels.codec.posting_builder import inverted_index
 from pinotpy.kernels.text.ordered_bytes import bytes_strictly_ascend
 from pinotpy.segment import layout
 from pinotpy.segment.buffers import BufferSink, ColumnBuffers, Wrong
-from pinotpy.segment.dictionary_encode import encode_bytes
 from pinotpy.segment.dictionary import VarDictionary
+from pinotpy.segment.dictionary_encode import encode_bytes
 from pinotpy.segment.index.json_pairs import flat_pairs
 from pinotpy.segment.layout import BufferEntry
 from pinotpy.segment.metadata import ColumnMetadata

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinotpy.data_types import StoredType
-from pinotpy.kernels.codec.csr import inverted_index
-from pinotpy.kernels.filter.doc_sets import assign_buckets
+from pinotpy.kernels.codec.posting_builder import inverted_index
+from pinotpy.kernels.filter.posting_bitmaps import assign_buckets
 from pinotpy.segment import layout
 from pinotpy.segment.buffers import BufferSink, ColumnBuffers, Wrong
 from pinotpy.segment.layout import BufferEntry

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pinotpy.kernels.codec.csr import sorted_starts
+from pinotpy.kernels.codec.posting_builder import sorted_starts
 from pinotpy.segment import layout
 from pinotpy.segment.buffers import BufferSink, ColumnBuffers, Wrong
 from pinotpy.segment.layout import BufferEntry

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from pinotpy.data_types import StoredType
 from pinotpy.errors import DataError
 from pinotpy.functions.text.text_analysis import analyze, tokenize
-from pinotpy.kernels.codec.csr import inverted_index
+from pinotpy.kernels.codec.posting_builder import inverted_index
 from pinotpy.kernels.text.ordered_bytes import bytes_strictly_ascend
 from pinotpy.segment import layout
 from pinotpy.segment.buffers import BufferSink, ColumnBuffers, Wrong
-from pinotpy.segment.dictionary_encode import Encoded, encode_bytes
 from pinotpy.segment.dictionary import VarDictionary
+from pinotpy.segment.dictionary_encode import Encoded, encode_bytes
 from pinotpy.segment.layout import BufferEntry
 from pinotpy.segment.metadata import ColumnMetadata
 

@@ -14,9 +14,9 @@ from pinotpy.errors import UnknownColumnError
 from pinotpy.functions.sketches.hyperloglog import LOG2M_DEFAULT
 from pinotpy.kernels.runtime import abi
 from pinotpy.segment.buffers import ColumnBuffers
-from pinotpy.segment.dictionary_encode import id_dtype
 from pinotpy.segment.column import STORED_WORD
 from pinotpy.segment.data_source import Column, Dictionary, JsonIndex, TextIndex
+from pinotpy.segment.dictionary_encode import id_dtype
 from pinotpy.segment.metadata import PartitionMetadata
 from pinotpy.segment.star_tree import metadata as names
 from pinotpy.segment.star_tree.metadata import StarTreeMetadata, StateMetadata

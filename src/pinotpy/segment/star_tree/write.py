@@ -11,10 +11,10 @@ import numpy as np
 
 from pinotpy.errors import DataError
 from pinotpy.segment.buffers import BufferWriter, ColumnBuffers
-from pinotpy.segment.dictionary_encode import id_dtype
 from pinotpy.segment.column import ImmutableColumn
 from pinotpy.segment.data_source import Column
 from pinotpy.segment.decoded_cache import DECODED
+from pinotpy.segment.dictionary_encode import id_dtype
 from pinotpy.segment.directory.directory import SegmentDraft
 from pinotpy.segment.metadata import ColumnMetadata
 from pinotpy.segment.star_tree import metadata as names

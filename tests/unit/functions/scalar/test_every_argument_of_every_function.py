@@ -24,7 +24,7 @@ from pinotpy.errors import PinotError, QueryExecutionError
 from pinotpy.functions.example_rows import EXAMPLE_ROW
 from pinotpy.functions.scalar.spec import MANY, Operand, ScalarFunction, Value, bind, evaluate, families
 from pinotpy.pql.ast import Call, Dialect, Expression, Identifier, Literal
-from pinotpy.query.expression.expression import literal_scalar
+from pinotpy.query.expression.interpreter import literal_scalar
 from pinotpy.query.model.result_types import literal_type
 
 

@@ -20,7 +20,7 @@ from pinotpy.functions import UserFunction, udf
 from pinotpy.functions.scalar import spec
 from pinotpy.functions.user.user_function_adapter import scalar_function
 from pinotpy.pql.parser import parse_sql
-from pinotpy.query.compile.compile import compile_query
+from pinotpy.query.compile.statement import compile_query
 from pinotpy.query.model.context import QueryOptions
 from pinotpy.query.model.context_codec import decode_context, encode_context
 from pinotpy.query.model.user_functions import check_user_functions

@@ -19,7 +19,7 @@ from pinotpy.pql.aggregation_names import AGGREGATION_NAMES, is_aggregation
 from pinotpy.pql.ast import Call, Expression, Identifier, Literal
 from pinotpy.pql.literals import boolean_literal
 from pinotpy.pql.sql_keywords import MULTI_STAGE
-from pinotpy.query.model.compile_filter import parse_error
+from pinotpy.query.model.conditions import parse_error
 
 _DISTINCT: Final = {"count": "distinctcount", "sum": "distinctsum", "avg": "distinctavg"}
 _DISTINCT_LISTS: Final = frozenset({"listagg", "arrayagg"})  # their last argument says so

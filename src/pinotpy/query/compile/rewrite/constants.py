@@ -23,8 +23,8 @@ from pinotpy.functions.scalar.spec import find_scalar_function
 from pinotpy.pql.aggregation_names import is_aggregation
 from pinotpy.pql.ast import Call, Dialect, Expression, Literal, Position
 from pinotpy.pql.literals import boolean_literal, double_literal, integer_literal, null_literal, string_literal
-from pinotpy.query.expression.expression import Rows
-from pinotpy.query.model.compile_filter import parse_error
+from pinotpy.query.expression.interpreter import Rows
+from pinotpy.query.model.conditions import parse_error
 from pinotpy.query.model.context import QueryContext, QueryKind
 from pinotpy.query.model.fold import fold_constants
 from pinotpy.query.model.positions import position_text

@@ -10,7 +10,7 @@ from pinotpy.functions.scalar.dates import duration_ms
 from pinotpy.pql.ast import Call, Expression, Literal
 from pinotpy.pql.function_names import canonical_function
 from pinotpy.pql.literals import integer_literal
-from pinotpy.query.model.compile_filter import FilterCompiler
+from pinotpy.query.model.conditions import FilterCompiler
 from pinotpy.query.model.context import AggregationRef, And, Constant, ExpressionPredicate, Filter, Not, Or, Predicate, QueryContext
 
 _MOMENTS: Final = ("now", "ago")

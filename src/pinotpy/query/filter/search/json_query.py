@@ -17,7 +17,7 @@ from pinotpy.errors import InvalidQueryError, ParseError, QueryExecutionError
 from pinotpy.functions.json.json_records import ELEMENT, NUMBER
 from pinotpy.pql.ast import Dialect, Identifier
 from pinotpy.pql.parser import parse_expression
-from pinotpy.query.model.compile_filter import FilterCompiler
+from pinotpy.query.model.conditions import FilterCompiler
 from pinotpy.query.model.context import And, Comparison, Filter, Not, Or, Predicate
 
 JSON_QUERY_CHARACTERS_MAX: Final = 16_384

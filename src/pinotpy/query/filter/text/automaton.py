@@ -1,4 +1,4 @@
-"""From a pattern's tree to an automaton of bytes that kernels run over texts (kernels/text/automaton.py).
+"""From a pattern's tree to an automaton of bytes that kernels run over texts (kernels/text/byte_automaton.py).
 
 Every byte of the pattern is a *position* with the set of bytes that it takes (Glushkov's construction); the automaton is made
 from sets of positions. A pattern matches anywhere in the text: positions that a match may begin with are tried at every byte,
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinotpy.functions.text.regex_syntax import LAST_CHARACTER, Begin, Characters, Choice, End, Node, Opaque, Repeat, Sequence, parse_regex
-from pinotpy.kernels.text import automaton as kernels
+from pinotpy.kernels.text import byte_automaton as kernels
 
 POSITIONS_MAX: Final = 512
 STATES_MAX: Final = 2048

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from pinotpy.data_types import DataType, StoredType
 from pinotpy.functions.text.patterns import TextPattern
-from pinotpy.kernels.text.text_search import flag_texts
+from pinotpy.kernels.text.substring_search import flag_texts
 from pinotpy.pql.literals import java_double_text
-from pinotpy.query.filter.text.text_needle import likeness, needle_of, sample_of
+from pinotpy.query.filter.text.needle import likeness, needle_of, sample_of
 from pinotpy.query.runtime.control import QueryControl
 from pinotpy.query.segments.values import as_text
 from pinotpy.segment.data_source import Column

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinotpy.query.model.context import QueryContext
-from pinotpy.query.plan.plan import ScanPlan
+from pinotpy.query.plan.scan_plan import ScanPlan
 from pinotpy.query.plan.star_tree.choose import TreeShape, Wanted, choose, tree_shapes, wanted_of
-from pinotpy.query.plan.star_tree.scan import star_tree_scan
+from pinotpy.query.plan.star_tree.walk import star_tree_scan
 from pinotpy.query.runtime.control import QueryControl
 from pinotpy.query.segments.segment_set import SegmentSet
 from pinotpy.segment.global_ids.cache import GlobalDictionaries

@@ -18,7 +18,7 @@ from pinotpy.data_types import DataType
 from pinotpy.decimals import decode_decimal
 from pinotpy.query.model.deadline import Check, no_deadline
 from pinotpy.query.model.result_type import ResultType
-from pinotpy.query.result.answer import TABLE_COLUMNS, Explanation
+from pinotpy.query.result.explained_answer import TABLE_COLUMNS, Explanation
 from pinotpy.query.result.reduced import ReducedResult, ResultColumn
 from pinotpy.query.result.response.values import decimal_text
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from pinotpy.query.result.answer import Explanation
+from pinotpy.query.result.explained_answer import Explanation
 from pinotpy.query.result.partial import QueryException, Statistics
 
 

@@ -11,7 +11,7 @@ import orjson
 
 from pinotpy.query.model.context import QueryContext
 from pinotpy.query.model.deadline import Check, no_deadline
-from pinotpy.query.result.answer import TABLE_COLUMNS
+from pinotpy.query.result.explained_answer import TABLE_COLUMNS
 from pinotpy.query.result.reduced import ReducedResult
 from pinotpy.query.result.response.envelope import Envelope
 from pinotpy.query.result.response.pql import ERROR_NAMES, result_table

@@ -1,0 +1,288 @@
+"""Docs of an index instead of a scan, where a list is so short that no other price matters: chosen and made for all segments of
+a query in two calls, before `planning.conjunction`.
+
+Legs are those of `planning.conjunction`, with more words. A leg has a list in a segment if it is one list of an inverted index
+(of docs, or a Roaring bitmap, which is written out), or a span of buckets of a range index, whose docs are compared where a bucket
+may be cut, and put in order. Few docs are scanned sooner than any index is weighed: that is seen here too.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from numba import int64, njit
+
+from pinotpy.kernels.codec.roaring import list_bitmap
+from pinotpy.kernels.filter.planner import (
+    C_METAS,
+    C_NEGATED,
+    C_TABLE,
+    CONJUNCT_WORDS,
+    L_DOCS,
+    L_IDS,
+    L_MODE,
+    L_PRUNE,
+    L_RANGED,
+    L_SORTED,
+    LIST_ADDRESS,
+    LIST_HIGH,
+    LIST_LOW,
+    LIST_WORDS,
+    flag_of,
+    leg_table,
+)
+from pinotpy.kernels.filter.posting_bitmaps import bucket_span
+from pinotpy.kernels.filter.postings import first_from
+from pinotpy.kernels.filter.predicate_frame import LEG_ALWAYS, LEG_NEVER, LEG_RUN
+from pinotpy.kernels.runtime.abi import (
+    M_BITMAP_OFFSETS,
+    M_BITMAPS,
+    M_CARDINALITY,
+    M_DATA,
+    M_INVERTED_DOCS,
+    M_INVERTED_OFFSETS,
+    M_MV_OFFSETS,
+    M_NUM_VALUES,
+    M_RANGE_BOUNDS,
+    M_RANGE_BUCKETS,
+    M_RANGE_DOCS,
+    M_RANGE_OFFSETS,
+    M_STORED,
+    M_WIDTH,
+    META_WORDS,
+    T_DOUBLE,
+    T_FLOAT,
+    T_INT,
+    T_LONG,
+    inner,
+    words,
+)
+from pinotpy.kernels.runtime.views import view_f32, view_f64, view_i32, view_i64, view_u8, view_u16, view_u32
+
+# Ends of a leg's range of raw values, both included: whole numbers, and bits of doubles. E_RAW: 1 if it is one.
+E_RAW: Final = 0
+E_LOW: Final = 1
+E_HIGH: Final = 2
+E_LOW_REAL: Final = 3
+E_HIGH_REAL: Final = 4
+END_WORDS: Final = 5
+
+# Prices, ns: a doc that is scanned; a doc of a list, of one written out of a bitmap, of one compared and put in order; another condition
+# on a doc of a list; a range of ids of one, two and four bytes, and of raw numbers, tested on a doc; what any saving must exceed to be
+# worth weighing indexes.
+P_SCAN: Final = 0
+P_LIST: Final = 1
+P_BITMAP: Final = 2
+P_ORDERED: Final = 3
+P_OTHER: Final = 4
+P_IDS_1: Final = 5
+P_IDS_2: Final = 6
+P_IDS_4: Final = 7
+P_RAW: Final = 8
+P_OVERHEAD: Final = 9
+NUM_PRICES: Final = 10
+
+# What `choose_lists` finds.
+WEIGH: Final = 0
+LISTS: Final = 1
+SCAN: Final = 2
+
+
+@inner
+def _meta(legs: Any, leg: int, s: int) -> Any:
+    return words(legs[leg, C_METAS] + s * META_WORDS * 8, META_WORDS)
+
+
+@inner
+def _run(docs: Any, legs: Any, s: int) -> Any:
+    # Docs [low, high) of a segment that conditions on sorted columns leave; (0, 0): nothing is selected.
+    n, low, high = len(docs), int64(0), docs[s]
+    for leg in range(len(legs)):
+        table = leg_table(legs[leg, C_TABLE], n)
+        if table[L_MODE * n + s] == LEG_NEVER or flag_of(table, n, L_PRUNE, s)[0] != 0:
+            return int64(0), int64(0)
+        if legs[leg, C_NEGATED] == 0 and flag_of(table, n, L_SORTED, s)[0] != 0:
+            low, high = max(low, table[L_DOCS * n + 2 * s]), min(high, table[L_DOCS * n + 2 * s + 1])
+    return low, max(low, high)
+
+
+@inner
+def _ends(ends: Any, ids: Any, meta: Any) -> Any:
+    # Both ends, included, of dict ids or raw whole numbers, and of raw doubles.
+    if meta[M_CARDINALITY] >= 0:
+        return ids[0], ids[1] - 1, 0.0, 0.0
+    reals = ends.view(np.float64)
+    return ends[E_LOW], ends[E_HIGH], reals[E_LOW_REAL], reals[E_HIGH_REAL]
+
+
+@inner
+def _entries(table: Any, n: int, meta: Any, ends: Any, s: int) -> Any:
+    # Docs that are read of the leg's list in segment s, -1 if it has none; whether they are to be put in order.
+    if table[L_MODE * n + s] != LEG_RUN or flag_of(table, n, L_SORTED, s)[0] != 0:
+        return int64(-1), False
+    ranged = flag_of(table, n, L_RANGED, s)[0] != 0
+    ids = table[L_IDS * n + 2 * s : L_IDS * n + 2 * s + 2]
+    if meta[M_INVERTED_OFFSETS] != 0:
+        if not ranged or ids[1] - ids[0] != 1:
+            return int64(-1), False
+        offsets = view_u32(meta[M_INVERTED_OFFSETS], meta[M_CARDINALITY] + 1)
+        return int64(offsets[ids[1]]) - int64(offsets[ids[0]]), False
+    is_range = ranged if meta[M_CARDINALITY] >= 0 else ends[E_RAW] != 0
+    if meta[M_RANGE_BOUNDS] == 0 or meta[M_MV_OFFSETS] != 0 or not is_range:
+        return int64(-1), False
+    low, high, low_real, high_real = _ends(ends, ids, meta)
+    first, end = bucket_span(meta, low, low_real, high, high_real)
+    offsets = view_u32(meta[M_RANGE_OFFSETS], meta[M_RANGE_BUCKETS] + 1)
+    return int64(offsets[end]) - int64(offsets[first]), True
+
+
+@inner
+def _test_price(table: Any, n: int, meta: Any, ends: Any, s: int, prices: Any) -> Any:
+    # ns of a leg's test on one doc of segment s, -1.0 of one that is more than a comparison.
+    if table[L_MODE * n + s] != LEG_RUN or flag_of(table, n, L_SORTED, s)[0] != 0:
+        return 0.0
+    if meta[M_MV_OFFSETS] != 0:
+        return -1.0
+    if meta[M_CARDINALITY] < 0:
+        return prices[P_RAW] if ends[E_RAW] != 0 else -1.0
+    if flag_of(table, n, L_RANGED, s)[0] == 0:
+        return -1.0
+    if meta[M_WIDTH] == 1:
+        return prices[P_IDS_1]
+    return prices[P_IDS_2] if meta[M_WIDTH] == 2 else prices[P_IDS_4]
+
+
+@njit(cache=True, nogil=True)
+def choose_lists(docs: Any, legs: Any, ends: Any, prices: Any, chosen: Any, room: Any) -> Any:
+    """For every segment that may select something, the leg whose list is cheapest. Changes nothing but `chosen` and `room`.
+
+    Args:
+        docs, legs: as of `planning.conjunction`; ends: int64[num_legs, END_WORDS]; prices: float64[NUM_PRICES].
+        chosen: int64[n], leg, or -1 where nothing is selected. room: int64[n], docs to be made room for.
+
+    Returns: LISTS if in every segment the list costs less than only walking its docs would; SCAN (and -1 for every segment) if no
+        list lies ready anywhere and all segments are scanned sooner than indexes are weighed; else WEIGH.
+    """
+    n, num_legs = len(docs), len(legs)
+    others = prices[P_OTHER] * (num_legs - 1)
+    found, scan_ns = LISTS, 0.0
+    for s in range(n):
+        chosen[s], room[s] = -1, 0
+        low, high = _run(docs, legs, s)
+        if low == high:
+            continue
+        least = (high - low) * prices[P_SCAN]
+        scan_ns += least
+        for leg in range(num_legs):
+            table, meta = leg_table(legs[leg, C_TABLE], n), _meta(legs, leg, s)
+            price = _test_price(table, n, meta, ends[leg], s, prices)
+            scan_ns += price * (high - low) if price >= 0.0 else prices[P_OVERHEAD]
+            if legs[leg, C_NEGATED] != 0:
+                continue
+            entries, ordered = _entries(table, n, meta, ends[leg], s)
+            if entries < 0:
+                continue
+            if not ordered:
+                scan_ns += prices[P_OVERHEAD]
+            made = prices[P_ORDERED] if ordered else (prices[P_BITMAP] if meta[M_BITMAPS] != 0 else 0.0)
+            price = entries * (prices[P_LIST] + others + made)
+            if price <= least:
+                least, chosen[s] = price, leg
+                room[s] = entries if ordered or meta[M_BITMAPS] != 0 else 0
+        if chosen[s] < 0:
+            found = WEIGH
+    if found == WEIGH and scan_ns < prices[P_OVERHEAD]:
+        chosen[:], room[:] = -1, 0
+        return SCAN
+    return found
+
+
+@inner
+def _passing(values: Any, low: Any, high: Any, docs: Any, out: Any) -> Any:
+    found = 0
+    for doc in docs:
+        value = values[np.uint32(doc)]
+        if low <= value <= high:
+            out[found] = doc
+            found += 1
+    return found
+
+
+@inner
+def _of_edge(meta: Any, low: int, low_real: float, high: int, high_real: float, docs: Any, out: Any) -> Any:
+    # Docs of a bucket that the range may cut; gives how many pass.
+    address, count, stored, width = meta[M_DATA], meta[M_NUM_VALUES], meta[M_STORED], meta[M_WIDTH]
+    if meta[M_CARDINALITY] >= 0:
+        if width == 1:
+            return _passing(view_u8(address, count), low, high, docs, out)
+        if width == 2:
+            return _passing(view_u16(address, count), low, high, docs, out)
+        return _passing(view_u32(address, count), low, high, docs, out)
+    if stored == T_INT:
+        return _passing(view_i32(address, count), low, high, docs, out)
+    if stored == T_LONG:
+        return _passing(view_i64(address, count), low, high, docs, out)
+    if stored == T_FLOAT:
+        return _passing(view_f32(address, count), low_real, high_real, docs, out)
+    if stored == T_DOUBLE:
+        return _passing(view_f64(address, count), low_real, high_real, docs, out)
+    return 0
+
+
+@inner
+def _of_buckets(meta: Any, ends: Any, ids: Any, out: Any) -> Any:
+    # The docs of a range, ascending; gives how many.
+    low, high, low_real, high_real = _ends(ends, ids, meta)
+    first, end = bucket_span(meta, low, low_real, high, high_real)
+    offsets = view_u32(meta[M_RANGE_OFFSETS], meta[M_RANGE_BUCKETS] + 1)
+    docs = view_i32(meta[M_RANGE_DOCS], int64(offsets[meta[M_RANGE_BUCKETS]]))
+    begin, inside, edge, stop = int64(offsets[first]), int64(offsets[first + 1]), int64(offsets[end - 1]), int64(offsets[end])
+    found = _of_edge(meta, low, low_real, high, high_real, docs[begin:inside], out)
+    if end - first > 1:
+        out[found : found + edge - inside] = docs[inside:edge]
+        found += edge - inside
+        found += _of_edge(meta, low, low_real, high, high_real, docs[edge:stop], out[found:])
+    out[:found].sort()
+    return found
+
+
+@njit(cache=True, nogil=True)
+def make_lists(docs: Any, legs: Any, ends: Any, chosen: Any, starts: Any, out: Any, out_address: int, listed: Any) -> None:
+    """Make the chosen lists; their legs hold everywhere from here on.
+
+    Args:
+        chosen: as `choose_lists` left it; starts: int64[n], where a segment's room in `out` (int32, at `out_address`) begins.
+        listed: int64[n, LIST_WORDS] of zeros, filled.
+    """
+    n = len(docs)
+    for s in range(n):
+        leg = chosen[s]
+        if leg < 0:
+            continue
+        low, high = _run(docs, legs, s)
+        table, meta = leg_table(legs[leg, C_TABLE], n), _meta(legs, leg, s)
+        ids = table[L_IDS * n + 2 * s : L_IDS * n + 2 * s + 2]
+        if meta[M_INVERTED_OFFSETS] != 0:
+            offsets = view_u32(meta[M_INVERTED_OFFSETS], meta[M_CARDINALITY] + 1)
+            first, count = int64(offsets[ids[0]]), int64(offsets[ids[1]]) - int64(offsets[ids[0]])
+            if meta[M_BITMAPS] != 0:
+                begins = view_i64(meta[M_BITMAP_OFFSETS], meta[M_CARDINALITY] + 1)
+                list_bitmap(meta[M_BITMAPS] + begins[ids[0]], out[starts[s] : starts[s] + count])
+                address = out_address + starts[s] * 4
+            else:
+                address = meta[M_INVERTED_DOCS] + first * 4
+        else:
+            count = int64(_of_buckets(meta, ends[leg], ids, out[starts[s] :]))
+            address = out_address + starts[s] * 4
+        own = view_i32(address, count)
+        listed[s, LIST_ADDRESS] = address
+        listed[s, LIST_LOW], listed[s, LIST_HIGH] = (0, count) if high - low == docs[s] else (first_from(own, low), first_from(own, high))
+        table[L_MODE * n + s] = LEG_ALWAYS
+
+
+def warm() -> None:
+    """Compile for the argument types that queries use: lists save nothing in the segments of four docs that others are compiled on."""
+    none, legs, ends = np.zeros(0, np.int64), np.zeros((0, CONJUNCT_WORDS), np.int64), np.zeros((0, END_WORDS), np.int64)
+    choose_lists(none, legs, ends, np.zeros(NUM_PRICES), none, none)
+    make_lists(none, legs, ends, none, none, np.zeros(1, np.int32), 0, np.zeros((0, LIST_WORDS), np.int64))

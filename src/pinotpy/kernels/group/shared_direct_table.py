@@ -1,0 +1,176 @@
+"""Dense groups put together by global ids: when a unit ends, its rows are added to one table of the thread, in which a
+group's row number is the composite of its global ids; tables of threads are added up, and nothing is compared by value.
+
+The table is the thread's arena (result_context.py), of a fixed size, with rows of zeros where a group was not seen. What
+units leave aside (spilled parts of double sums) names the row of that table.
+
+    begin_global   A0 rows of the table                                             begin, before begin_dense
+    end_global     A0 address of the unit's key words, A1 address of the kinds of a row's words, A2 1: leave word 0 as the
+                   row's number                                                     end
+
+Key words: K_WORDS int64 a key column: address of int32[cardinality] (dict id → global id), cardinality, global id of null
+(dict ids from the cardinality on), stride of the composite, size of the local composite.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from numba import int64, njit, uint64
+
+from pinotpy.kernels.aggregate.exact_sums import end_spill
+from pinotpy.kernels.aggregate.result_context import (
+    G_ARENA,
+    G_CONTROL,
+    G_KEY_WORDS,
+    G_NUM_GROUPS,
+    G_PAGES,
+    G_ROW_WORDS,
+    G_TABLE,
+    PAGE_SHIFT,
+    context_of,
+    vector_at,
+)
+from pinotpy.kernels.group.merge_rows import ADD, GROW, WIDE
+from pinotpy.kernels.runtime.abi import A0, E_OK, INSTRUCTION_WORDS, STATE_WORDS, block_function, words
+from pinotpy.kernels.runtime.growable import V_ADDRESS, V_USED, reserve_zeroed
+from pinotpy.kernels.runtime.views import view_i32, view_u8
+
+K_REMAP: Final = 0
+K_CARDINALITY: Final = 1
+K_NULL: Final = 2
+K_STRIDE: Final = 3
+K_SIZE: Final = 4
+K_WORDS: Final = 5
+
+
+@block_function
+def begin_global(state_address: int, args_address: int) -> Any:
+    """Make the thread's table, once."""
+    state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
+    context = context_of(state)
+    size = args[A0] * context[G_ROW_WORDS]
+    code = reserve_zeroed(context[G_CONTROL], vector_at(context, G_ARENA), size)
+    if code == E_OK:
+        context[G_ARENA + V_USED] = size
+    return code
+
+
+@njit(nogil=True, inline="always")
+def _global_id(key: Any, dict_id: int) -> Any:
+    # Of one key column; `key` its K_* words.
+    if dict_id >= key[K_CARDINALITY]:
+        return key[K_NULL]
+    return int64(view_i32(key[K_REMAP], key[K_CARDINALITY])[uint64(dict_id)])
+
+
+@njit(nogil=True)
+def _global_row(keys: Any, num_keys: int, group: int) -> Any:
+    # Row number of a local composite.
+    row, rest = int64(0), group
+    for k in range(num_keys - 1, -1, -1):
+        key = keys[k * K_WORDS : (k + 1) * K_WORDS]
+        row += _global_id(key, rest % key[K_SIZE]) * key[K_STRIDE]
+        rest //= key[K_SIZE]
+    return row
+
+
+@njit(nogil=True, inline="always")
+def add_row(target: Any, source: Any, kinds: Any) -> None:
+    """Add the words of one row to another's."""
+    for k in range(len(kinds)):
+        value = source[k]
+        if kinds[k] == ADD:
+            target[k] += value
+        elif kinds[k] == WIDE:
+            before = uint64(target[k])
+            after = before + uint64(value)
+            target[k] = int64(after)
+            target[k + 1] += source[k + 1] + (int64(1) if after < before else int64(0))
+        elif kinds[k] == GROW and uint64(value) > uint64(target[k]):
+            target[k] = value
+
+
+@njit(nogil=True)
+def _move_two(table: Any, first: int, count: int, remap: Any, null_row: int, out: Any) -> None:
+    # Rows of two words that are added up, by one key: the count and a sum.
+    for i in range(count):
+        seen = table[2 * i]
+        if seen != 0:
+            group = first + i
+            row = int64(remap[uint64(group)]) if group < len(remap) else null_row
+            out[uint64(2 * row)] += seen
+            out[uint64(2 * row + 1)] += table[2 * i + 1]
+            table[2 * i], table[2 * i + 1] = 0, 0
+
+
+@njit(nogil=True)
+def _move(table: Any, first: int, count: int, width: int, keys: Any, num_keys: int, kinds: Any, out: Any, numbered: bool) -> None:
+    for i in range(count):
+        row = table[i * width : (i + 1) * width]
+        if row[0] != 0:
+            number = _global_id(keys, first + i) if num_keys == 1 else _global_row(keys, num_keys, first + i)
+            add_row(out[number * width : (number + 1) * width], row, kinds)
+            row[:] = 0
+            if numbered:
+                row[0] = number
+
+
+@block_function
+def end_global(state_address: int, args_address: int) -> Any:
+    """Add the unit's rows to the thread's table."""
+    state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
+    context = context_of(state)
+    groups, width, num_keys = context[G_NUM_GROUPS], context[G_ROW_WORDS], context[G_KEY_WORDS]
+    keys, kinds = words(args[A0], num_keys * K_WORDS), words(args[A0 + 1], width)
+    numbered = args[A0 + 2] != 0
+    out = words(context[G_ARENA + V_ADDRESS], context[G_ARENA + V_USED])
+    page_groups = 1 << PAGE_SHIFT
+    num_pages = ((groups - 1) >> PAGE_SHIFT) + 1
+    pages = view_u8(context[G_PAGES + V_ADDRESS], num_pages)
+    plain = num_keys == 1 and width == 2 and kinds[1] == ADD and not numbered
+    remap = view_i32(keys[K_REMAP], keys[K_CARDINALITY])
+    for page in range(num_pages):
+        if pages[page] == 0:
+            continue
+        first = page * page_groups
+        count = min(page_groups, groups - first)
+        table = words(context[G_TABLE + V_ADDRESS] + first * width * 8, count * width)
+        if plain:
+            _move_two(table, first, count, remap, keys[K_NULL], out)
+        else:
+            _move(table, first, count, width, keys, num_keys, kinds, out, numbered)
+        if not numbered:
+            pages[page] = 0
+    return end_spill(context)
+
+
+@njit(cache=True, nogil=True)
+def add_tables(target: Any, source: Any, kinds: Any) -> None:
+    """target (int64[rows, words]) += source, where source has seen the group; word 0 counts rows."""
+    for row in range(len(source)):
+        if source[row, 0] != 0:
+            add_row(target[row], source[row], kinds)
+
+
+@njit(cache=True, nogil=True)
+def present(table: Any) -> Any:
+    """Numbers of the rows of `table` (int64[rows, words]) that were seen, ascending."""
+    count = 0
+    for row in range(len(table)):
+        count += table[row, 0] != 0
+    out = np.empty(count, np.int64)
+    count = 0
+    for row in range(len(table)):
+        if table[row, 0] != 0:
+            out[count] = row
+            count += 1
+    return out
+
+
+def warm() -> None:
+    """Compile for the argument types that queries use."""
+    table, kinds = np.zeros((1, 1), np.int64), np.zeros(1, np.int64)
+    add_tables(table, table, kinds)
+    present(table)

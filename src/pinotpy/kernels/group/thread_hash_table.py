@@ -1,0 +1,155 @@
+"""Hashed groups that last over all units of a thread: for keys of one word that means the same in every segment, a composite
+of global ids or a raw value. Nothing is left in the arena; tables of threads are put together by key.
+
+    begin_lasting   no arguments                                                      begin
+    key_global      A0 ids, A1 null flags or -1, A2 address of int32 global ids, A3 cardinality, A4 global id of null, A5 stride,
+                    A6 1: the first key column, else add to the word                  select
+    hashing.key_values and hashing.find_groups as for hashed groups of one unit
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from numba import int64, njit, uint64
+
+from pinotpy.kernels.aggregate.exact_sums import leave_spill
+from pinotpy.kernels.aggregate.result_context import G_INDEX, G_KEY_BLOCK, context_of
+from pinotpy.kernels.group.hash_table import start_hashed
+from pinotpy.kernels.group.shared_direct_table import add_row
+from pinotpy.kernels.runtime.abi import A0, BLOCK, E_OK, INSTRUCTION_WORDS, S_SELECTED, STATE_WORDS, block_function, register_u8, register_u32, words
+from pinotpy.kernels.runtime.growable import V_ADDRESS, V_CAPACITY
+from pinotpy.kernels.runtime.views import view_i32
+
+_MULTIPLIER: Final = np.uint64(0x9E3779B97F4A7C15)
+
+
+@block_function
+def begin_lasting(state_address: int, args_address: int) -> Any:
+    """An empty table before the thread's first unit."""
+    context = context_of(words(state_address, STATE_WORDS))
+    return start_hashed(context) if context[G_INDEX + V_CAPACITY] == 0 else E_OK
+
+
+@njit(nogil=True)
+def _set(block: Any, ids: Any, remap: Any, stride: int) -> None:
+    for i in range(len(ids)):
+        block[i] = int64(remap[ids[i]]) * stride
+
+
+@njit(nogil=True)
+def _add(block: Any, ids: Any, remap: Any, stride: int) -> None:
+    for i in range(len(ids)):
+        block[i] += int64(remap[ids[i]]) * stride
+
+
+@njit(nogil=True)
+def _add_nullable(block: Any, ids: Any, remap: Any, stride: int, nulls: Any, null_id: int, is_first: bool) -> None:
+    for i in range(len(ids)):
+        word = (null_id if nulls[i] else int64(remap[ids[i]])) * stride
+        block[i] = word if is_first else block[i] + word
+
+
+@block_function
+def key_global(state_address: int, args_address: int) -> Any:
+    """Global ids of dict ids, as a digit of the block's composites."""
+    state, args = words(state_address, STATE_WORDS), words(args_address, INSTRUCTION_WORDS)
+    context, n = context_of(state), state[S_SELECTED]
+    block = words(context[G_KEY_BLOCK + V_ADDRESS], BLOCK)
+    ids, remap, stride = register_u32(state, args[A0])[:n], view_i32(args[A0 + 2], args[A0 + 3]), args[A0 + 5]
+    if args[A0 + 1] >= 0:
+        _add_nullable(block, ids, remap, stride, register_u8(state, args[A0 + 1])[:n], args[A0 + 4], args[A0 + 6] != 0)
+    elif args[A0 + 6] != 0:
+        _set(block, ids, remap, stride)
+    else:
+        _add(block, ids, remap, stride)
+    return E_OK
+
+
+@njit(cache=True, nogil=True)
+def leave_all_spilled(context: Any) -> Any:
+    """Move the spill of a thread to its spill arena; E_OK or E_MEMORY."""
+    return leave_spill(context)
+
+
+# --- putting threads together --------------------------------------------------------------------------------------
+
+
+@njit(nogil=True, inline="always")
+def _hash(key: Any) -> Any:
+    h = uint64(key) * _MULTIPLIER
+    return (h ^ (h >> uint64(29))) * _MULTIPLIER
+
+
+@njit(cache=True, nogil=True)
+def part_sizes(keys: Any, shift: int, out: Any) -> None:
+    """out[part] += keys of that part; a key's part are the bits of its hash from `shift` on."""
+    places = uint64(shift)
+    for i in range(len(keys)):
+        out[_hash(keys[i]) >> places] += 1
+
+
+@njit(cache=True, nogil=True)
+def scatter(keys: Any, rows: Any, width: int, shift: int, ends: Any, keys_out: Any, rows_out: Any, places_out: Any) -> None:
+    """Copy the groups of one thread to their parts.
+
+    Args:
+        keys: int64[n]; rows: int64[n * width].
+        ends: int64[parts], where the next group of each part goes; moved on.
+        keys_out, rows_out: of all threads. places_out: int64[n] gets where each group went, or empty.
+    """
+    places = uint64(shift)
+    for group in range(len(keys)):
+        key = keys[group]
+        part = _hash(key) >> places
+        at = ends[part]
+        ends[part] = at + 1
+        keys_out[at] = key
+        for k in range(width):
+            rows_out[at * width + k] = rows[group * width + k]
+        if len(places_out) > 0:
+            places_out[group] = at
+
+
+@njit(cache=True, nogil=True)
+def merge_part(keys: Any, rows: Any, width: int, kinds: Any, index: Any, numbers: Any) -> Any:
+    """Put equal keys of one part together, in place: what is left stands in front; gives how many.
+
+    Args:
+        keys: int64[n]; rows: int64[n * width]; index: int64[2^k] of zeros, at least twice n.
+        numbers: int64[n] gets the place of every group, or empty.
+    """
+    count = 0
+    mask = uint64(len(index) - 1)
+    table = words(rows.ctypes.data, len(rows))
+    for i in range(len(keys)):
+        key = keys[i]
+        at = (_hash(key) >> uint64(8)) & mask
+        while True:
+            found = index[at]
+            if found == 0:
+                number = count
+                index[at] = number + 1
+                keys[number] = key
+                for k in range(width):
+                    table[number * width + k] = table[i * width + k]
+                count += 1
+                break
+            number = found - 1
+            if keys[number] == key:
+                add_row(table[number * width : (number + 1) * width], table[i * width : (i + 1) * width], kinds)
+                break
+            at = (at + uint64(1)) & mask
+        if len(numbers) > 0:
+            numbers[i] = number
+    return count
+
+
+def warm() -> None:
+    """Compile for the argument types that queries use."""
+    one, four = np.ones(1, np.int64), np.zeros(4, np.int64)
+    part_sizes(one, 63, four)
+    scatter(one, one, 1, 63, four, np.zeros(4, np.int64), np.zeros(4, np.int64), one)
+    merge_part(one, one, 1, one, np.zeros(4, np.int64), one)
+    leave_all_spilled(np.zeros(64, np.int64))

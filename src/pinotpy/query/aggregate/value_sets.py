@@ -1,0 +1,336 @@
+"""From the entries that units left of a distribution to its state columns: pairs of all units united by value, by group.
+
+Dict ids become values, of texts numbers in one dictionary of all units; then the kernels of pairs.py deal the pairs to parts
+and unite each, on the threads of the query.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pinotpy.data_types import StoredType
+from pinotpy.errors import QueryExecutionError
+from pinotpy.functions.sketches.quantile_digest import longs_of
+from pinotpy.functions.state.grouping import number_keys
+from pinotpy.functions.state.plans import DistributionPlan
+from pinotpy.kernels.aggregate import distinct_pairs, ranks
+from pinotpy.kernels.aggregate.result_context import D_ARENA
+from pinotpy.kernels.runtime import abi
+from pinotpy.pql.ast import Identifier, Literal
+from pinotpy.query.aggregate.layout import AggregationLayout
+from pinotpy.query.plan.scan_plan import ScanPlan
+from pinotpy.query.project.sources import Sources
+
+Words = NDArray[np.int64]
+
+# A text dictionary is numbered whole where it has at most so many values for every entry; else the entries' own texts are.
+_DICTIONARY_PER_ENTRY_MAX: Final = 4
+_TEXT_BYTES_MAX: Final = 2**31 - 1
+
+_STORED_ARROW: Final = {
+    StoredType.INT: pa.int32(),
+    StoredType.LONG: pa.int64(),
+    StoredType.FLOAT: pa.float32(),
+    StoredType.DOUBLE: pa.float64(),
+    StoredType.VAR: pa.binary(),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadEntries:
+    """What a thread left: entries int64[n, 2], and group and unit of each of its arena rows."""
+
+    entries: Words
+    groups: Words
+    units: Words
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """The distinct values of every group: those of group g are offsets[g] … offsets[g + 1]. values: Arrow, stored form, null
+    free; counts: int64, how often each was seen (empty where the function does not count)."""
+
+    offsets: Words
+    values: pa.Array
+    counts: Words
+
+    def groups(self) -> Words:
+        """The group of every value."""
+        return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
+
+
+def collect_distribution(
+    index: int,
+    entry: AggregationLayout,
+    distribution: DistributionPlan,
+    threads: Sequence[tuple[Any, Words, int]],
+    groups: Words,
+    num_groups: int,
+    sources: Sources,
+    plan: ScanPlan,
+) -> list[pa.Array]:
+    """State columns of an aggregation that has a distribution; where it counts by segment, the parts of a group are merged.
+
+    Args:
+        threads: (result context, unit of each arena row, number of the first row) of every thread.
+        groups: group of every row of all threads.
+        plan: the one that ran; that of `sources` may be shared by several queries (prepared.py).
+    """
+    parts, group_of_part = groups, np.empty(0, np.int64)
+    if distribution.by_segment:
+        units = np.concatenate([units for _, units, _ in threads])
+        parts, first = number_keys(groups * len(sources.plan.segments) + sources.plan.units[units, abi.U_SEGMENT])
+        group_of_part = groups[first]
+    found = []
+    for context, units, first_row in threads:
+        entries = context.vector(entry.distribution + D_ARENA).reshape(-1, distinct_pairs.ENTRY_WORDS)
+        found.append(ThreadEntries(entries, parts[first_row : first_row + len(units)], units))
+    metas = np.ascontiguousarray(sources.distributions.get(index, np.zeros(sources.plan.num_units, np.int64)))
+    if distribution.rank_of is not None and plan.is_whole:
+        return _ranked(plan, entry, distribution, distribution.rank_of, found, num_groups, metas)
+    if distribution.count_state is not None and plan.is_whole:
+        return distribution.count_state(np.diff(_united(plan, entry, found, num_groups, metas, counted=False, only_sizes=True).offsets))
+    num_parts = len(group_of_part) if distribution.by_segment else num_groups
+    united = _united(plan, entry, found, num_parts, metas, counted=distribution.counted, only_sizes=False)
+    if distribution.assemble is not None:
+        states = distribution.assemble(united.offsets, united.values, united.counts)
+    else:
+        states = distribution.collect(united.groups(), united.values, united.counts, num_parts)
+    return entry.function.merge(states, group_of_part, num_groups) if distribution.by_segment else states
+
+
+def united_dictionaries(plan: ScanPlan, distribution: DistributionPlan, dictionaries: Sequence[NDArray[Any]]) -> list[pa.Array]:
+    """State columns, one row, of a function that needs the set of values only: of all values of dictionaries of one fixed type."""
+    assert distribution.assemble is not None
+    none, threads = np.zeros(1, np.int64), []
+    floating = dictionaries[0].dtype.kind == "f"
+    for values in dictionaries:
+        entries = np.ones((len(values), distinct_pairs.ENTRY_WORDS), np.int64)
+        entries[:, 1] = (values.astype(np.float64) + 0.0).view(np.int64) if floating else values
+        threads.append(ThreadEntries(entries, none, none))
+    only_sizes = distribution.count_state is not None and plan.is_whole
+    offsets, keys, counts = unite(plan, threads, 1, none, np.empty(0, np.int64), counted=False, only_sizes=only_sizes)
+    if distribution.count_state is not None and only_sizes:
+        return distribution.count_state(np.diff(offsets))
+    plain: NDArray[Any] = keys.view(np.float64) if floating else keys
+    return distribution.assemble(offsets, pa.array(plain.astype(dictionaries[0].dtype, copy=False)), counts)
+
+
+def _united(
+    plan: ScanPlan, entry: AggregationLayout, threads: list[ThreadEntries], num_groups: int, metas: Words, *, counted: bool, only_sizes: bool
+) -> Distribution:
+    assert entry.argument.data_type is not None
+    stored = entry.argument.data_type.stored
+    codes, texts = np.empty(0, np.int64), None
+    keep: list[Any] = []
+    numbers = plan.numbered.get(entry.source.name) if isinstance(entry.source, Identifier) else None
+    if numbers is not None:
+        metas = np.zeros_like(metas)  # ids are the same everywhere
+    elif stored is StoredType.VAR:
+        if isinstance(entry.source, Literal):
+            texts = pa.array([str(entry.source.value).encode()], pa.binary())
+            for thread in threads:
+                thread.entries[:, 1] = 0
+            metas = np.zeros_like(metas)
+        else:
+            codes, texts, metas = _number_texts(plan, threads, metas, keep)
+    offsets, keys, counts = unite(plan, threads, num_groups, metas, codes, counted=counted, only_sizes=only_sizes)
+    if only_sizes:
+        return Distribution(offsets, pa.nulls(0), counts)
+    if numbers is not None:
+        return Distribution(offsets, numbers.values(keys), counts)
+    return Distribution(offsets, _values(keys, stored) if texts is None else _taken(texts, keys), counts)
+
+
+def _values(keys: Words, stored: StoredType) -> pa.Array:
+    plain: NDArray[Any] = keys.view(np.float64) if stored.is_floating else keys
+    with np.errstate(over="ignore"):
+        return pa.array(plain.astype(stored.numpy, copy=False), _STORED_ARROW[stored])
+
+
+def _taken(texts: pa.Array, codes: Words) -> pa.Array:
+    # As many texts as codes are usually all of them, in another order.
+    if len(codes) and len(texts):
+        longest = texts.nbytes * (len(codes) / len(texts))
+        if longest > _TEXT_BYTES_MAX:
+            exact = int(np.diff(_offsets(texts))[codes].sum())
+            if exact > _TEXT_BYTES_MAX:
+                raise QueryExecutionError(f"the values of the groups take {exact} bytes, more than an answer holds: group by shorter values or fewer")
+    return texts.take(pa.array(codes))
+
+
+def _offsets(texts: pa.Array) -> Words:
+    return np.frombuffer(texts.buffers()[1], np.int32)[texts.offset : texts.offset + len(texts) + 1].astype(np.int64)
+
+
+# --- texts ---------------------------------------------------------------------------------------------------------
+
+
+def _number_texts(plan: ScanPlan, threads: list[ThreadEntries], metas: Words, keep: list[Any]) -> tuple[Words, pa.Array, Words]:
+    """Numbers for the dict ids of all units: (addresses of int32 numbers by dict id, by unit; the texts; metas)."""
+    used = np.flatnonzero(metas)
+    distinct, where = np.unique(metas[used], return_inverse=True)
+    dictionaries = [dictionary_at(int(address)) for address in distinct]
+    if len(dictionaries) == 1 or not any(len(dictionary) for dictionary in dictionaries):  # none: every list of a multi-value is empty
+        return np.empty(0, np.int64), dictionaries[0], np.zeros_like(metas)  # ids are numbers already
+    num_entries = sum(len(thread.entries) for thread in threads)
+    if sum(len(dictionary) for dictionary in dictionaries) > _DICTIONARY_PER_ENTRY_MAX * num_entries:
+        place = np.zeros(len(metas), np.int64)
+        place[used] = where
+        return np.empty(0, np.int64), _number_entries(threads, dictionaries, place), np.zeros_like(metas)
+    plan.control.check()
+    # The chunks of one encoding share its dictionary; empty ones are left out.
+    encoded = pa.chunked_array(dictionaries).dictionary_encode().chunks
+    numbers = np.concatenate([chunk.indices.to_numpy() for chunk in encoded]).astype(np.int32, copy=False)
+    keep.append(numbers)
+    starts = np.concatenate([[0], np.cumsum([len(dictionary) for dictionary in dictionaries])])
+    codes = np.zeros(len(metas), np.int64)
+    codes[used] = numbers.ctypes.data + starts[where] * 4
+    return codes, encoded[-1].dictionary, metas
+
+
+def _number_entries(threads: list[ThreadEntries], dictionaries: Sequence[pa.Array], place: Words) -> pa.Array:
+    """Few entries of large dictionaries: their texts are looked up one by one; ids become numbers in place."""
+    values = []
+    for thread in threads:
+        at = place[thread.units[thread.entries[:, 0] >> distinct_pairs.ROW_SHIFT]]
+        order = np.argsort(at, kind="stable")
+        starts = np.searchsorted(at[order], np.arange(len(dictionaries) + 1))
+        parts = [thread.entries[order[first:last], 1] for first, last in itertools.pairwise(starts)]
+        taken = [dictionary.take(pa.array(part)) for dictionary, part in zip(dictionaries, parts, strict=True)]
+        back = np.empty_like(order)
+        back[order] = np.arange(len(order))
+        values.append(pa.concat_arrays(taken).take(pa.array(back)))
+    encoded = pa.concat_arrays(values).dictionary_encode()
+    numbers, first_entry = encoded.indices.to_numpy(zero_copy_only=False), 0
+    for thread in threads:
+        thread.entries[:, 1] = numbers[first_entry : first_entry + len(thread.entries)]
+        first_entry += len(thread.entries)
+    return encoded.dictionary
+
+
+def dictionary_at(meta_address: int) -> pa.Array:
+    """The texts of a column's dictionary, in place."""
+    meta = distinct_pairs.meta_row(meta_address)
+    cardinality = int(meta[abi.M_CARDINALITY])
+    if cardinality == 0:
+        return pa.array([], pa.binary())
+    offsets = pa.foreign_buffer(int(meta[abi.M_DICTIONARY_OFFSETS]), (cardinality + 1) * 4)
+    size_bytes = int(np.frombuffer(offsets, np.int32)[-1])
+    body = pa.foreign_buffer(int(meta[abi.M_DICTIONARY]), size_bytes) if size_bytes else pa.py_buffer(b"")
+    return pa.Array.from_buffers(pa.binary(), cardinality, [None, offsets, body])
+
+
+# --- uniting -------------------------------------------------------------------------------------------------------
+
+
+def unite(
+    plan: ScanPlan, threads: list[ThreadEntries], num_groups: int, metas: Words, codes: Words, *, counted: bool, only_sizes: bool = False
+) -> tuple[Words, Words, Words]:
+    """(offsets, keys, counts) of the distinct (group, key) pairs of all threads, by group; with `only_sizes` the offsets alone
+    are made. The entries are used up.
+
+    Raises: MemoryLimitError; what `control.check` raises.
+    """
+    threads = [thread for thread in threads if len(thread.entries)]
+    total = sum(len(thread.entries) for thread in threads)
+    size_bytes = total * (distinct_pairs.ENTRY_WORDS + 1) * 8
+    try:
+        plan.control.reserve(size_bytes)
+        bits = min(max((total // distinct_pairs.PART_ENTRIES).bit_length(), 1), distinct_pairs.PART_BITS_MAX)
+        num_parts = 1 << bits
+        sizes = np.zeros((len(threads), num_parts), np.int64)
+
+        def count(i: int) -> None:
+            thread = threads[i]
+            distinct_pairs.translate(thread.entries, thread.groups, thread.units, metas, codes)
+            distinct_pairs.count_parts(thread.entries, bits, sizes[i])
+
+        _each(plan, count, len(threads))
+        starts = np.concatenate([[0], np.cumsum(sizes.sum(axis=0))])
+        places = starts[:-1] + np.cumsum(sizes, axis=0) - sizes
+        dealt, seen = np.empty((total, distinct_pairs.ENTRY_WORDS), np.int64), np.empty(total, np.int64)
+        _each(plan, lambda i: distinct_pairs.deal(threads[i].entries, bits, places[i], dealt), len(threads))
+        # Equal shares of parts; few entries are not worth another thread.
+        workers = plan.num_threads if total > distinct_pairs.PART_ENTRIES else 1
+        shares = [num_parts * worker // workers for worker in range(workers + 1)]
+        used, of_groups = np.zeros(num_parts, np.int64), np.zeros((workers, num_groups), np.int64)
+        _each(plan, lambda w: distinct_pairs.unite(dealt, seen, starts, shares[w], shares[w + 1], used, of_groups[w]), workers)
+        offsets = np.concatenate([[0], np.cumsum(of_groups.sum(axis=0))])
+        if only_sizes:
+            return offsets, np.empty(0, np.int64), np.empty(0, np.int64)
+        targets = offsets[:-1] + np.cumsum(of_groups, axis=0) - of_groups
+        keys, counts = np.empty(int(offsets[-1]), np.int64), np.empty(int(offsets[-1]) if counted else 0, np.int64)
+        _each(plan, lambda w: distinct_pairs.spread(dealt, seen, starts, shares[w], shares[w + 1], used, targets[w], keys, counts), workers)
+        return offsets, keys, counts
+    finally:
+        plan.control.release(size_bytes)
+
+
+# --- ranks ---------------------------------------------------------------------------------------------------------
+
+
+def _ranked(
+    plan: ScanPlan,
+    entry: AggregationLayout,
+    distribution: DistributionPlan,
+    rank_of: Callable[[Words], Words],
+    threads: list[ThreadEntries],
+    num_groups: int,
+    metas: Words,
+) -> list[pa.Array]:
+    """State columns that keep the value at one rank of each group: of an answer that is made here alone."""
+    kind = entry.argument.data_type
+    assert kind is not None
+    stored = StoredType.LONG if distribution.as_longs else kind.stored
+    casts, doubles = kind.stored.is_floating and distribution.as_longs, stored.is_floating
+    threads = [thread for thread in threads if len(thread.entries)]
+    total = sum(len(thread.entries) for thread in threads)
+    size_bytes = total * 16
+    try:
+        plan.control.reserve(size_bytes)
+        sizes, totals = np.zeros((len(threads), num_groups), np.int64), np.zeros((len(threads), num_groups), np.int64)
+
+        def count(i: int) -> None:
+            distinct_pairs.translate(threads[i].entries, threads[i].groups, threads[i].units, metas, np.empty(0, np.int64))
+            if casts:
+                threads[i].entries[:, 1] = longs_of(threads[i].entries[:, 1].view(np.float64))
+            ranks.count_groups(threads[i].entries, sizes[i], totals[i])
+
+        _each(plan, count, len(threads))
+        offsets = np.concatenate([[0], np.cumsum(sizes.sum(axis=0))])
+        places = offsets[:-1] + np.cumsum(sizes, axis=0) - sizes
+        keys, counts = np.empty(total, np.int64), np.empty(total, np.int64)
+        _each(plan, lambda i: ranks.spread_words(threads[i].entries, doubles, places[i], keys, counts), len(threads))
+        seen = np.flatnonzero(np.diff(offsets))
+        wanted, found = np.zeros(num_groups, np.int64), np.zeros(num_groups, np.int64)
+        wanted[seen] = rank_of(totals.sum(axis=0)[seen])
+        # Equal shares of entries, a group whole.
+        workers = plan.num_threads if total > distinct_pairs.PART_ENTRIES else 1
+        shares = [0, *np.searchsorted(offsets, [total * worker // workers for worker in range(1, workers)]).tolist(), num_groups]
+        _each(plan, lambda w: ranks.select_ranks(keys, counts, offsets, wanted, shares[w], shares[w + 1], found), workers)
+        values = _values(ranks.values_of_words(found[seen], doubles=doubles), stored)
+        return distribution.collect(seen, values, np.ones(len(seen), np.int64), num_groups)
+    finally:
+        plan.control.release(size_bytes)
+
+
+def _each(plan: ScanPlan, step: Callable[[int], None], count: int) -> None:
+    """Run step(0) … step(count - 1), the first here and the others on the query's threads; all have ended then."""
+    plan.control.check()
+    tasks = [plan.executor.submit(step, i) for i in range(1, count)] if plan.executor is not None else []
+    try:
+        for i in range(min(count, 1) if tasks else count):
+            step(i)
+    finally:
+        failures = [task.exception() for task in tasks]
+    for failure in failures:
+        if failure is not None:
+            raise failure

@@ -1,0 +1,343 @@
+"""Expressions compiled to instructions on value registers: the same values, types and nulls as interpreter.py gives, bit for bit
+(tests/unit/query/test_block_expressions.py), at the speed of memory.
+
+What is known: numbers, booleans and timestamps, in columns of any encoding; arithmetic, LEAST and GREATEST, CASE, COALESCE, casts
+between numbers, fixed units of time, comparisons and conditions (conditions.py). Everything else is Unsupported, an
+expression with one such part as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import Final
+
+import pyarrow as pa
+
+from pinotpy.data_types import DataType, FieldType, default_null_value
+from pinotpy.errors import PinotError
+from pinotpy.functions.scalar.date_trunc import calendar_unit
+from pinotpy.functions.scalar.spec import find_scalar_function
+from pinotpy.functions.scalar.time_units import NANOS, output_unit, time_unit
+from pinotpy.functions.time.civil_time import FIXED_MS
+from pinotpy.functions.time.time_zones import UTC, time_zone
+from pinotpy.kernels.vector import arithmetic, boolean, conversions
+from pinotpy.pql.ast import Call, Dialect, Expression, Identifier, Literal
+from pinotpy.query.expression.conditions import condition
+from pinotpy.query.expression.interpreter import Rows
+from pinotpy.query.expression.vector_ops import Lanes
+from pinotpy.query.expression.vectors import ALWAYS, NEVER, Kind, Lane, Probe, Target, Unsupported
+from pinotpy.query.model.context import QueryContext
+from pinotpy.query.model.result_types import CONDITIONS, columns_in, is_constant, type_of_literal, types_of
+
+_FIXED: Final = (DataType.INT, DataType.LONG, DataType.FLOAT, DataType.DOUBLE, DataType.BOOLEAN, DataType.TIMESTAMP)
+_LONGS: Final = (DataType.INT, DataType.LONG, DataType.BOOLEAN, DataType.TIMESTAMP)
+_NODES_MAX: Final = 200
+Compile = Callable[["BlockCompiler", Call], Lane]
+
+
+class BlockCompiler:
+    """Compiles expressions of a query into a target."""
+
+    def __init__(self, context: QueryContext, target: Target) -> None:
+        self.context = context
+        self.types = types_of(context)
+        self.target = target
+        self.lanes = Lanes(target)
+        self._nodes = 0
+
+    def value(self, expression: Expression) -> Lane:
+        """Values of an expression, a condition as FLAGS; raises Unsupported, and what types of expressions raise."""
+        return self.lanes.emitted(self.operand(expression))
+
+    def operand(self, expression: Expression) -> Lane:
+        """The same for operations that know chains: columns are not read yet, and arithmetic is not emitted."""
+        self._nodes += 1
+        if self._nodes > _NODES_MAX:
+            raise Unsupported
+        if isinstance(expression, Identifier):
+            return self._column(expression.name)
+        if isinstance(expression, Literal):
+            value = expression.value
+            if value is None:
+                return Lane(Kind.FLAGS, None, nulls=ALWAYS)
+            if expression.is_string and expression.data_type is None:
+                return Lane(Kind.LONG, DataType.STRING, constant=expression.text)
+            data_type = type_of_literal(expression)
+            if data_type not in (DataType.INT, DataType.LONG, DataType.DOUBLE, DataType.BOOLEAN) or isinstance(value, str):
+                raise Unsupported
+            if data_type is DataType.DOUBLE:
+                return Lane(Kind.DOUBLE, data_type, constant=float(value))
+            return Lane(Kind.FLAGS if data_type is DataType.BOOLEAN else Kind.LONG, data_type, constant=value if isinstance(value, bool) else int(value))
+        if not isinstance(expression, Call) or not is_constant(expression):
+            raise Unsupported
+        if not columns_in(expression):
+            return self._folded(expression)
+        if expression.name in CONDITIONS:
+            return condition(self, expression)
+        bound = self.types.bound(expression)
+        function = find_scalar_function(expression.name)
+        compile_call = None if function is None or function.origin is not None else _FUNCTIONS.get(function.name)
+        if compile_call is None or not bound.single_value or bound.data_type not in _FIXED:
+            raise Unsupported
+        found = compile_call(self, expression)
+        if found.data_type is not bound.data_type:
+            raise Unsupported
+        if not self.context.null_handling and found.nulls != NEVER:
+            return self.without_null(self.lanes.emitted(found))  # also inside another function
+        return found
+
+    def result(self, expression: Expression) -> Lane:
+        """Values as operators see them: conditions are INT in PQL, and where nulls are not handled a function without a value gives
+        0; never FLAGS, never a constant of nulls. Arithmetic may not be emitted yet."""
+        lane = self.operand(expression)
+        kind = self.types.of(expression)
+        if kind.data_type not in _FIXED or lane.data_type is None or isinstance(lane.constant, str):
+            raise Unsupported
+        if not self.context.null_handling and lane.nulls != NEVER:
+            lane = self.without_null(self.lanes.emitted(lane))  # a bare NULL
+        if lane.kind is Kind.FLAGS:
+            lane = self.lanes.as_long_word(self.lanes.materialized(lane))
+        lane.data_type = kind.data_type
+        return lane
+
+    def without_null(self, lane: Lane, nothing: int | float = 0) -> Lane:
+        """`nothing` in the place of null."""
+        if lane.kind is Kind.FLAGS:
+            return self.lanes.holds(lane)
+        constant = float(nothing) if lane.kind is Kind.DOUBLE else int(nothing)
+        if lane.nulls == ALWAYS:
+            self.lanes.free(lane)
+            return Lane(lane.kind, lane.data_type, constant=constant)
+        absent = Lane(Kind.FLAGS, DataType.BOOLEAN, lane.nulls, owned=lane.owned_nulls)
+        lane.nulls, lane.owned_nulls = NEVER, False
+        return self.lanes.choose(absent, Lane(lane.kind, lane.data_type, constant=constant), lane)
+
+    def present(self, expression: Expression) -> Lane:
+        """Values as they read without null handling, null where the row has none."""
+        if isinstance(expression, Call):
+            raise Unsupported  # null as null handling would see it
+        lane = self.value(expression)
+        nulls = self.target.fetch_nulls(expression.name) if isinstance(expression, Identifier) else None
+        if nulls is not None:
+            lane.nulls, lane.owned_nulls = nulls
+        return lane
+
+    def _column(self, name: str) -> Lane:
+        column = self.types.columns[name]
+        if not column.single_value or column.data_type not in _FIXED:
+            raise Unsupported
+        kind = Kind.LONG if column.data_type in _LONGS else Kind.DOUBLE
+        return self.lanes.column(name, kind, column.data_type, self.target.fetch_nulls(name) if self.context.null_handling else None)
+
+    def _folded(self, call: Call) -> Lane:
+        """A call without columns, computed once."""
+
+        def nothing(name: str) -> pa.Array:
+            raise AssertionError(f"no column is read here, found '{name}'")
+
+        try:
+            value = Rows(self.context, 1, nothing, nothing).value(call)
+        except PinotError as error:  # perhaps no row is asked for it
+            raise Unsupported from error
+        found = value.as_py() if isinstance(value, pa.Scalar) else value[0].as_py()
+        data_type = DataType.BOOLEAN if call.name in CONDITIONS else self.types.of(call).data_type
+        if found is None or isinstance(found, list) or data_type not in _FIXED:
+            raise Unsupported
+        return Lane(Kind.FLAGS if data_type is DataType.BOOLEAN else Kind.DOUBLE if isinstance(found, float) else Kind.LONG, data_type, constant=found)
+
+
+def probe(expression: Expression, context: QueryContext, has_nulls: Callable[[str], bool], *, registers: int, filters: bool) -> Lane | None:
+    """What `BlockCompiler.result` of this expression gives, without emitting it; None if blocks cannot compute it in so many
+    registers.
+
+    Raises: what types of expressions raise.
+    """
+    target = Probe(has_nulls, filters=filters)
+    try:
+        compiler = BlockCompiler(context, target)
+        lane = compiler.lanes.emitted(compiler.result(expression))
+    except Unsupported:
+        return None
+    return lane if target.most <= registers else None
+
+
+# --- arithmetic ------------------------------------------------------------------------------------------------------
+
+
+def _arithmetic(operation: int) -> Compile:
+    def run(compiler: BlockCompiler, call: Call) -> Lane:
+        found = compiler.lanes.as_double(compiler.operand(call.args[0]))
+        for arg in call.args[1:]:
+            right = compiler.lanes.as_double(compiler.operand(arg))
+            if found.is_constant and right.is_constant:
+                raise Unsupported  # constants that only a long chain brings together
+            found = compiler.lanes.binary(operation, found, right, DataType.DOUBLE)
+        return found
+
+    return run
+
+
+def _unary(operation: int) -> Compile:
+    def run(compiler: BlockCompiler, call: Call) -> Lane:
+        lane = compiler.lanes.as_double(compiler.operand(call.args[0]))
+        if lane.is_constant:
+            raise Unsupported
+        return compiler.lanes.unary(operation, lane, DataType.DOUBLE)
+
+    return run
+
+
+def _extreme(operation: int) -> Compile:
+    def run(compiler: BlockCompiler, call: Call) -> Lane:
+        data_type = compiler.types.bound(call).data_type
+        if data_type is DataType.BOOLEAN or len(call.args) > 8:
+            raise Unsupported
+        lanes = [compiler.lanes.as_type(compiler.value(arg), data_type) for arg in call.args]
+        if sum(lane.is_constant for lane in lanes) > 1 or any(lane.nulls == ALWAYS for lane in lanes):
+            raise Unsupported
+        return reduce(lambda one, other: compiler.lanes.binary(operation, one, other, data_type), lanes)
+
+    return run
+
+
+# --- one of several --------------------------------------------------------------------------------------------------
+
+
+def _case(compiler: BlockCompiler, call: Call) -> Lane:
+    args, whens = call.args, len(call.args) // 2
+    in_order = compiler.context.dialect is Dialect.PQL
+    conditions = args[:whens] if in_order else args[: whens * 2 : 2]
+    choices = args[whens : whens * 2] if in_order else args[1 : whens * 2 : 2]
+    data_type = compiler.types.bound(call).data_type
+    found = compiler.lanes.as_type(compiler.value(args[-1]), data_type)
+    for when, then in reversed(list(zip(conditions, choices, strict=True))):
+        holds = compiler.lanes.truth(compiler.value(when))
+        found = compiler.lanes.choose(holds, compiler.lanes.as_type(compiler.value(then), data_type), found)
+    found.data_type = data_type
+    return found
+
+
+def _coalesce(compiler: BlockCompiler, call: Call) -> Lane:
+    data_type = compiler.types.bound(call).data_type
+    if len(call.args) > 8:
+        raise Unsupported
+    handles_nulls = compiler.context.null_handling
+    lanes = [compiler.lanes.as_type(compiler.value(arg) if handles_nulls else compiler.present(arg), data_type) for arg in call.args]
+    found = lanes[-1]
+    for lane in reversed(lanes[:-1]):
+        if lane.nulls == NEVER:
+            compiler.lanes.free(found)
+            found = lane
+        elif lane.nulls == ALWAYS:
+            compiler.lanes.free(lane)
+        else:
+            # Flags of their own: the choice frees them, the lane still needs its nulls.
+            present = compiler.lanes.flags(boolean.NOT, lane.nulls, lane.nulls)
+            found = compiler.lanes.choose(present, lane, found)
+    if not handles_nulls and found.nulls != NEVER:
+        if data_type is DataType.BOOLEAN:
+            raise Unsupported
+        default = default_null_value(data_type, FieldType.DIMENSION)
+        assert not isinstance(default, bytes)
+        found = compiler.without_null(found, default)
+    found.data_type = data_type
+    return found
+
+
+# --- casts -----------------------------------------------------------------------------------------------------------
+
+
+def _cast(compiler: BlockCompiler, call: Call) -> Lane:
+    target = compiler.types.bound(call).data_type
+    lane = compiler.value(call.args[0])
+    if lane.is_constant:
+        raise Unsupported
+    if compiler.context.dialect is Dialect.SQL and target is DataType.INT and lane.kind is Kind.DOUBLE:
+        return compiler.lanes.convert(conversions.DOUBLE_TO_INT, lane, Kind.LONG, target)
+    found = compiler.lanes.as_type(lane, target)
+    if found.data_type is not target and found.kind is Kind.FLAGS:
+        found.data_type = target
+    return found
+
+
+# --- times -----------------------------------------------------------------------------------------------------------
+
+
+def _constant(call: Call, place: int) -> str:
+    arg = call.args[place]
+    assert isinstance(arg, Literal), "checked when it was bound"
+    return arg.text
+
+
+def _time_argument(compiler: BlockCompiler, argument: Expression) -> Lane:
+    lane = compiler.lanes.as_long(compiler.value(argument))
+    if lane.is_constant:
+        raise Unsupported
+    return lane
+
+
+def _units(compiler: BlockCompiler, lane: Lane, source: str, target: str) -> Lane:
+    if target not in NANOS:
+        raise Unsupported  # weeks, months, years
+    have, want = NANOS[source], NANOS[target]
+    if have == want:
+        return lane
+    operation, size = (conversions.SATURATED_MULTIPLY, have // want) if have > want else (conversions.TRUNCATE_DIVIDE, want // have)
+    return compiler.lanes.time(operation, lane, size)
+
+
+def _time_convert(compiler: BlockCompiler, call: Call) -> Lane:
+    source, target = time_unit(_constant(call, 1), "TIMECONVERT"), output_unit(_constant(call, 2), "TIMECONVERT")
+    found = _units(compiler, _time_argument(compiler, call.args[0]), source, target)
+    found.data_type = DataType.LONG
+    return found
+
+
+def _date_trunc(compiler: BlockCompiler, call: Call) -> Lane:
+    unit, texts = calendar_unit(_constant(call, 0), "datetrunc"), [_constant(call, place) for place in range(2, len(call.args))]
+    if unit not in FIXED_MS or unit == "WEEK" or (len(texts) > 1 and time_zone(texts[1]) is not UTC):
+        raise Unsupported
+    source = time_unit(texts[0], "DATETRUNC") if texts else "MILLISECONDS"
+    target = output_unit(texts[2], "DATETRUNC") if len(texts) > 2 else source
+    millis = _units(compiler, _time_argument(compiler, call.args[1]), source, "MILLISECONDS")
+    found = _units(compiler, compiler.lanes.time(conversions.FLOOR_UNIT, millis, FIXED_MS[unit]), "MILLISECONDS", target)
+    found.data_type = DataType.LONG
+    return found
+
+
+def _epoch(operation: int, size_ms: int) -> Compile:
+    def run(compiler: BlockCompiler, call: Call) -> Lane:
+        return compiler.lanes.time(operation, _time_argument(compiler, call.args[0]), size_ms)
+
+    return run
+
+
+_EPOCH_UNITS: Final = {"seconds": 1_000, "minutes": 60_000, "hours": 3_600_000, "days": 86_400_000}
+_FUNCTIONS: Final[dict[str, Compile]] = {
+    "plus": _arithmetic(arithmetic.ADD),
+    "minus": _arithmetic(arithmetic.SUBTRACT),
+    "times": _arithmetic(arithmetic.MULTIPLY),
+    "divide": _arithmetic(arithmetic.DIVIDE),
+    "mod": _arithmetic(arithmetic.REMAINDER),
+    "abs": _unary(arithmetic.ABSOLUTE),
+    "negate": _unary(arithmetic.NEGATE),
+    "sign": _unary(arithmetic.SIGN),
+    "ceil": _unary(arithmetic.CEIL),
+    "floor": _unary(arithmetic.FLOOR),
+    "sqrt": _unary(arithmetic.SQUARE_ROOT),
+    "least": _extreme(arithmetic.LEAST),
+    "greatest": _extreme(arithmetic.GREATEST),
+    "case": _case,
+    "coalesce": _coalesce,
+    "cast": _cast,
+    "timeconvert": _time_convert,
+    "datetrunc": _date_trunc,
+    **{f"toepoch{unit}": _epoch(conversions.TRUNCATE_DIVIDE, size) for unit, size in _EPOCH_UNITS.items()},
+    **{f"fromepoch{unit}": _epoch(conversions.SATURATED_MULTIPLY, size) for unit, size in _EPOCH_UNITS.items()},
+}
+
+
+def functions() -> Sequence[str]:
+    """Names of the scalar functions that blocks compute."""
+    return tuple(_FUNCTIONS)

@@ -1,0 +1,149 @@
+"""Legs against segments: what each leg is in each segment, found for all segments at once where the dictionary allows.
+
+In a segment a leg is known never or always to hold, or it is one test instruction with its words. A sorted or inverted
+index turns it into a run or a list of docs.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from pinotpy.data_types import StoredType
+from pinotpy.errors import QueryExecutionError
+from pinotpy.kernels.filter import planner, predicates
+from pinotpy.kernels.filter.predicate_frame import LEG_ALWAYS, LEG_NEVER, LEG_RUN
+from pinotpy.kernels.runtime import abi
+from pinotpy.query.filter.bound_predicate import COST_MULTI_VALUE, COST_RAW, ResolvedLeg, Words, empty_table
+from pinotpy.query.filter.members import enter_members, member_ids
+from pinotpy.query.filter.pruning import BY_MIN_MAX, NOT_PRUNED, excluded_by
+from pinotpy.query.filter.raw_values import kernel_bytes, on_raw_values, values_outside
+from pinotpy.query.filter.search.json_query import parse_json_query
+from pinotpy.query.model.predicate import FixedRange, JsonSearch, Leg, Nothing, NullTest, TextSearch, VarRange
+from pinotpy.query.runtime.control import QueryControl
+from pinotpy.query.segments.column_metas import ColumnMetas
+from pinotpy.query.segments.segment_set import ColumnRows
+
+# From so many segments on the smallest and largest text of each is looked at before its dictionary, in which a text is found within
+# about 1 us (kernels/filter/dictionary_ranges.py): with cold caches the look itself takes 70 us. Raw texts have filters to be made first.
+_BY_RANGES_MIN: Final = 256
+_RAW_BY_RANGES_MIN: Final = 32
+# Tests of a range, as kernels/filter/planner.py wants them.
+_RANGE_TESTS: Final = np.array([predicates.ids_range.address, predicates.docs_range.address, predicates.raw_range.address], np.int64)
+_NO_BYTES: Final = np.zeros(0, np.uint8)
+
+
+def resolve_leg(leg: Leg, metas: ColumnMetas, control: QueryControl, *, null_handling: bool) -> ResolvedLeg:
+    """What `leg` is in every segment of `metas`."""
+    rows = metas.planned(leg.column)
+    words = rows.metas
+    is_null_test = isinstance(leg.test, NullTest)
+    nulls = int(null_handling and not is_null_test)
+    resolved = ResolvedLeg(leg, empty_table(len(words)), nulls=nulls, has_index=rows.has_index)
+    if isinstance(leg.test, Nothing):
+        resolved.mode[:] = LEG_NEVER
+        # The reference prunes by the converted literal, which lies outside every segment's values.
+        resolved.prune[:] = not leg.negated
+    elif is_null_test:
+        resolved.mode[words[:, abi.M_NULLS] == 0] = LEG_NEVER
+        resolved.function[:], resolved.flags[:] = predicates.is_null.address, abi.I_LEG
+        resolved.cost, resolved.selectivity = 0.5, 0.1
+    elif isinstance(leg.test, TextSearch):
+        _in_text_indexes(resolved, metas)
+    elif isinstance(leg.test, JsonSearch):
+        parse_json_query(leg.test.text)
+        resolved.computed[:] = True
+        resolved.function[:], resolved.flags[:] = predicates.doc_flags.address, abi.I_LEG
+        resolved.cost = 0.1
+    else:
+        excluding = rows.has_bloom or metas.partitionings(leg.column) is not None
+        if excluding:
+            resolved.rule[:] = excluded_by(leg.test, leg.column, metas)
+        if isinstance(leg.test, (FixedRange, VarRange)):
+            _as_range(resolved, metas, rows, control)
+        else:
+            _as_other(resolved, metas, rows, control)
+        if not rows.single_value:
+            resolved.cost += COST_MULTI_VALUE
+    if leg.negated:
+        known = resolved.mode != LEG_RUN
+        resolved.mode[known] = LEG_NEVER + LEG_ALWAYS - resolved.mode[known]
+        resolved.selectivity = 1 - resolved.selectivity
+        # What no value passes every value of the segment's docs fails: nothing is excluded.
+        resolved.rule[:] = NOT_PRUNED
+    if not leg.prunes:
+        resolved.prune[:] = False
+    _rules(resolved)
+    return resolved
+
+
+def _rules(resolved: ResolvedLeg) -> None:
+    # A segment that one rule excludes is pruned; what min and max exclude is pruned by them.
+    prune, rule = resolved.prune, resolved.rule
+    rule[prune] = BY_MIN_MAX
+    np.not_equal(rule, NOT_PRUNED, out=prune)
+
+
+def _as_range(resolved: ResolvedLeg, metas: ColumnMetas, rows: ColumnRows, control: QueryControl) -> None:
+    """=, comparisons and BETWEEN: all dictionaries, and all raw values of fixed types, in one call."""
+    leg, test = resolved.leg, resolved.leg.test
+    stored = rows.stored
+    ranges = metas.segments.ranges(leg.column)
+    known, least, most = ranges.addresses
+    if isinstance(test, VarRange):
+        low, end = kernel_bytes(test.low), kernel_bytes(b"" if test.end is None else test.end)
+        literals = (0, 0.0, 0, 0.0, low, end, test.end is not None)
+    else:
+        assert isinstance(test, FixedRange)
+        whole = isinstance(test.low, int)
+        literals = (int(test.low) if whole else 0, float(test.low), int(test.high) if whole else 0, float(test.high), _NO_BYTES, _NO_BYTES, False)
+    prunes = leg.prunes and len(rows.metas) > 1
+    if prunes and isinstance(test, VarRange) and len(rows.metas) >= (_RAW_BY_RANGES_MIN if rows.has_raw else _BY_RANGES_MIN):
+        # Before any dictionary is looked at; kernels cannot compare these.
+        excluded = values_outside(test, ranges) & (resolved.rule == NOT_PRUNED)
+        resolved.prune[:], resolved.mode[excluded] = excluded, LEG_NEVER
+    table = resolved.table.reshape(-1)
+    resolved.selectivity, num_raw, num_sorted = planner.range_leg(rows.metas, table, *literals, known, least, most, prunes, _RANGE_TESTS)
+    if num_raw:
+        resolved.cost = COST_RAW
+    elif num_sorted:
+        resolved.cost = 0.1
+    if stored is StoredType.VAR and rows.has_raw:
+        raw = np.flatnonzero((rows.metas[:, abi.M_CARDINALITY] < 0) & (resolved.mode == LEG_RUN))
+        if len(raw):
+            on_raw_values(resolved, metas, rows.metas, raw, control)
+
+
+def _as_other(resolved: ResolvedLeg, metas: ColumnMetas, rows: ColumnRows, control: QueryControl) -> None:
+    """Lists of values and patterns."""
+    words, excluded = rows.metas, resolved.rule != NOT_PRUNED
+    resolved.mode[excluded] = LEG_NEVER
+    encoded = np.flatnonzero((words[:, abi.M_CARDINALITY] >= 0) & ~excluded)
+    raw = np.flatnonzero((words[:, abi.M_CARDINALITY] < 0) & ~excluded)
+    if len(encoded):
+        _on_dictionaries(resolved, metas, words, encoded, control)
+    if len(raw):
+        on_raw_values(resolved, metas, words, raw, control)
+
+
+def _in_text_indexes(resolved: ResolvedLeg, metas: ColumnMetas) -> None:
+    name = resolved.leg.column
+    for segment in metas.segments:
+        if segment.column(name).text_index is None:
+            raise QueryExecutionError(
+                f"cannot apply TEXT_MATCH on column '{name}' without text index: segment '{segment.name}' has none; "
+                "name the column in fieldConfigList with indexType TEXT and reload the table",
+                column=name,
+            )
+    resolved.computed[:] = True
+    resolved.function[:], resolved.flags[:] = predicates.doc_flags.address, abi.I_LEG
+    resolved.cost = 0.1
+
+
+def _on_dictionaries(resolved: ResolvedLeg, metas: ColumnMetas, words: Words, encoded: Words, control: QueryControl) -> None:
+    enter_members(resolved, words, encoded, *member_ids(resolved.leg.test, resolved, metas, words, encoded, control))
+    ranged = encoded[resolved.ranged[encoded]]
+    if len(ranged):
+        num_sorted = planner.id_range_legs(words, resolved.table.reshape(-1), ranged, _RANGE_TESTS)
+        resolved.cost = 0.1 if num_sorted else resolved.cost

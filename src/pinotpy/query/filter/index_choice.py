@@ -1,0 +1,275 @@
+"""Which index answers which part of a filter, in every segment: the cheapest way by estimate, all segments at once.
+
+What an index would give is known without reading it: its lists have known lengths. Three ways compete:
+
+  scan   every doc of the unit is tested;
+  list   the docs that one condition under AND selects become the unit, and the other conditions are tested on them only. The
+         list is the index's own where it is one list, else lists are joined (also those of an OR of indexed conditions);
+  bits   a condition is tested by one bit a doc, set from the index's lists: where its own test is dear (multi-values), or
+         where it stands under OR. NOT flips the bit.
+
+Prices are nanoseconds of one thread, measured on a million docs; only their ratios matter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pinotpy.kernels.filter import predicates
+from pinotpy.kernels.filter.predicate_frame import LEG_ALWAYS, LEG_NEVER, LEG_RUN
+from pinotpy.kernels.runtime import abi
+from pinotpy.query.filter.bound_predicate import ResolvedLeg
+from pinotpy.query.filter.index_docs import ENDLESS, NO_INDEX, IndexedDocs, LegIndex
+from pinotpy.query.filter.interpreted import ComputedLeg
+from pinotpy.query.filter.tree import Resolved, ResolvedAny, conjuncts, legs_of
+from pinotpy.query.runtime.control import QueryControl
+from pinotpy.query.segments.column_metas import ColumnMetas
+
+Words = NDArray[np.int64]
+Prices = NDArray[np.float64]
+
+# A doc that is scanned, before any condition: block, mask, selection. A doc of a list: copied.
+_NS_SCAN_DOC: Final = 0.10
+_NS_LIST_DOC: Final = 0.4
+# A doc of a range index, compared and put in order.
+_NS_ORDERED_DOC: Final = 20.0
+# One condition on one doc, where all are tested one after the other …
+_NS_IDS: Final = {1: 0.02, 2: 0.03, 4: 0.05}
+_NS_RUNS: Final = 0.08
+_NS_TABLE: Final = 0.25
+_NS_BITS: Final = 0.6
+_NS_SET: Final = 1.5
+_NS_RAW: Final = {4: 0.06, 8: 0.12}
+_NS_TEXT: Final = 8.0
+_NS_FLAG: Final = 0.04
+_NS_ENTRY: Final = 0.4  # each value of a multi-value, and the doc that it belongs to
+# … and on a doc of a list, which lies anywhere.
+_NS_GATHER: Final = 1.5
+# A doc of an index's list made a bit; a doc of the segment cleared before and looked through afterwards.
+_NS_BIT: Final = 1.0
+_NS_BITMAP_DOC: Final = 0.02
+# A Roaring bitmap joined into a set, by its docs or by the words of the segment's docs; written out as a list, by its docs.
+_NS_ROARING_DOC: Final = 0.6
+_NS_ROARING_WORDS: Final = 0.005
+_NS_ROARING_LISTED: Final = 0.8
+# Joining lists or setting bits is worth it from here on: what its steps in Python cost.
+_NS_OVERHEAD: Final = 30_000.0
+OVERHEAD_US: Final = round(_NS_OVERHEAD / 1000)  # for EXPLAIN
+# A doc is tested only while others of its block are left, or one by one where few are.
+_FEW: Final = 1 / 16
+
+
+def short_list_prices() -> Prices:
+    """Prices for kernels/filter/short_postings.py, in the order of its P_*: of a doc that is only walked, of docs of lists, of tests."""
+    of_lists = [_NS_LIST_DOC, _NS_ROARING_LISTED, _NS_ORDERED_DOC, _NS_GATHER + _NS_TABLE]
+    return np.array([_NS_SCAN_DOC, *of_lists, *_NS_IDS.values(), _NS_RAW[8], _NS_OVERHEAD])
+
+
+@dataclass(slots=True)
+class Choices:
+    """What was decided, for EXPLAIN: by identity of the leg, its LegIndex, and the estimated prices (ns) of reading by index and
+    by scan in every segment; `bits`: the legs that are tested by bits, with the segments where they are."""
+
+    legs: dict[int, LegIndex] = field(default_factory=dict)
+    index_ns: dict[int, Prices] = field(default_factory=dict)
+    scan_ns: dict[int, Prices] = field(default_factory=dict)
+    bits: dict[int, NDArray[np.bool_]] = field(default_factory=dict)
+
+
+# --- prices -------------------------------------------------------------------------------------------------------------------
+
+
+def _joined_ns(indexed: LegIndex, docs: Words) -> Prices:
+    """What adding the lists to a set costs in segments of so many docs."""
+    entries = np.where(indexed.index == NO_INDEX, 0, indexed.entries)
+    roaring = np.minimum(entries * _NS_ROARING_DOC, indexed.bitmaps * docs * _NS_ROARING_WORDS)
+    found: Prices = np.where(indexed.bitmaps > 0, roaring, entries * _NS_BIT)
+    return found
+
+
+def _listed_ns(indexed: LegIndex, docs: Words) -> Prices:
+    """What having the lists as one list costs: nothing where the index has it so."""
+    joined = _joined_ns(indexed, docs) + docs * _NS_BITMAP_DOC
+    alone = np.where(indexed.bitmaps > 0, np.where(indexed.index == NO_INDEX, 0, indexed.entries) * _NS_ROARING_LISTED, 0.0)
+    found: Prices = np.where(indexed.direct, alone, joined)
+    return found
+
+
+def _test_prices(leg: ResolvedLeg | ComputedLeg, metas: ColumnMetas) -> Prices:
+    """What testing one doc costs in every segment, ns."""
+    if isinstance(leg, ComputedLeg):
+        return np.full(len(leg.mode), _NS_FLAG)
+    words = metas.planned(leg.leg.column).metas
+    prices = np.full(len(words), _NS_FLAG)
+    width, function = words[:, abi.M_WIDTH], leg.function
+    for size, price in _NS_IDS.items():
+        prices[(function == predicates.ids_range.address) & (width == size)] = price
+    for size, price in _NS_RAW.items():
+        prices[(function == predicates.raw_range.address) & (width == size)] = price
+    prices[function == predicates.ids_runs.address] = _NS_RUNS
+    prices[function == predicates.ids_lut.address] = _NS_TABLE
+    prices[function == predicates.ids_bits.address] = _NS_BITS
+    prices[(function == predicates.ids_set.address) | (function == predicates.raw_set.address)] = _NS_SET
+    raw_text = (words[:, abi.M_CARDINALITY] < 0) & (words[:, abi.M_STORED] == abi.T_VAR) & (leg.flags == abi.I_SCAN_LEG)
+    prices[raw_text] = _NS_TEXT
+    many = (words[:, abi.M_MV_OFFSETS] != 0) & (leg.flags == abi.I_SCAN_LEG)
+    prices[many] += _NS_ENTRY * (words[many, abi.M_NUM_VALUES] / np.maximum(words[many, abi.M_NUM_DOCS], 1))
+    prices[leg.mode != LEG_RUN] = 0.0
+    return prices
+
+
+def _share(leg: Resolved, indexed: LegIndex | None, docs: Words) -> Prices:
+    """Estimated share of docs that pass, per segment: from the index where there is one."""
+    if not isinstance(leg, ResolvedLeg | ComputedLeg):
+        return np.full(len(docs), 0.5)
+    share = np.full(len(docs), leg.selectivity)
+    if indexed is not None and isinstance(leg, ResolvedLeg):
+        known = indexed.index != NO_INDEX
+        found = np.minimum(indexed.entries[known] / np.maximum(docs[known], 1), 1.0)
+        share[known] = 1 - found if leg.negated else found
+    share[leg.mode == LEG_ALWAYS], share[leg.mode == LEG_NEVER] = 1.0, 0.0
+    return share
+
+
+# --- choosing -----------------------------------------------------------------------------------------------------------------
+
+
+class IndexAccess:
+    """Chooses for one plan; `apply` changes units and legs. `chosen`: where short lists were chosen already (planner.py), the
+    number of the condition in every segment; prices are asked for to be told."""
+
+    def __init__(self, tree: Resolved, metas: ColumnMetas, control: QueryControl, *, chosen: Words | None = None) -> None:
+        self._tree, self._metas, self._chosen = tree, metas, chosen
+        self._docs = metas.segments.docs
+        self._indexed = IndexedDocs(metas, control)
+        for leg in legs_of(tree):
+            if isinstance(leg, ResolvedLeg):
+                self._indexed.look(leg)
+        self.choices = Choices(self._indexed.legs)
+
+    def apply(self, units: Words) -> Words:
+        """The units, those that became lists among them; legs that lists answer hold everywhere, others are tested by bits."""
+        if not self.choices.legs or not len(units):
+            return units
+        return self._use_bits(self._use_lists(units))
+
+    # --- lists ---------------------------------------------------------------------------------------------------------------
+
+    def _use_lists(self, units: Words) -> Words:
+        parts = conjuncts(self._tree)
+        at = units[:, abi.U_SEGMENT]
+        docs, run = self._docs[at], units[:, abi.U_HIGH] - units[:, abi.U_LOW]
+        tests, reached, total = [], np.ones(len(at)), np.zeros(len(at))
+        for part in parts:
+            price = self._price(part)[at]
+            tests.append(price)
+            total += price * np.where(reached >= _FEW, 1.0, np.minimum(reached / _FEW, 1.0))
+            reached = reached * _share(part, self._indexed.of(part), self._docs)[at]
+        scan_ns = run * (_NS_SCAN_DOC + total)
+        best_ns, best = scan_ns.copy(), np.full(len(at), -1)
+        for number, part in enumerate(parts):
+            entries, direct, made_ns = self._entries(part)
+            if entries is None:
+                continue
+            entries, direct = entries[at], direct[at]
+            others = sum((np.where(tests[i] > 0, _NS_GATHER + tests[i], 0.0) for i in range(len(parts)) if i != number), np.zeros(len(at)))
+            possible = entries != ENDLESS
+            listed = np.where(possible, np.minimum(entries, docs), 0) * (run / np.maximum(docs, 1))
+            list_ns = np.where(possible, listed * (_NS_LIST_DOC + others) + made_ns[at], np.inf)
+            for leg in legs_of(part):
+                self._note(leg, at, list_ns, scan_ns)
+            better = list_ns < best_ns
+            # Joining has its price once for all segments.
+            joined = better & ~direct
+            if joined.any() and float((best_ns - list_ns)[joined].sum()) < _NS_OVERHEAD:
+                better &= direct
+            best_ns[better], best[better] = list_ns[better], number
+        if self._chosen is not None:
+            best = self._chosen[at]
+        for number, part in enumerate(parts):
+            chosen = np.flatnonzero(best == number)
+            if len(chosen):
+                self._indexed.make_lists(units, chosen, part)
+                for leg in legs_of(part):
+                    assert isinstance(leg, ResolvedLeg)
+                    leg.mode[units[chosen, abi.U_SEGMENT]] = LEG_ALWAYS
+        return units[units[:, abi.U_LOW] < units[:, abi.U_HIGH]]
+
+    def _price(self, part: Resolved) -> Prices:
+        found = np.zeros(len(self._docs))
+        for leg in legs_of(part):
+            found += _test_prices(leg, self._metas)
+        return found
+
+    def _entries(self, part: Resolved) -> tuple[Words | None, NDArray[np.bool_], Prices]:
+        """Docs in the lists that would give the docs of a condition under AND, in every segment (endless where it cannot),
+        where that is one list of the index, and the price of making it one."""
+        nowhere, made_ns = np.zeros(len(self._docs), np.bool_), np.zeros(len(self._docs))
+        if isinstance(part, ResolvedLeg):
+            indexed = self._indexed.of(part)
+            if indexed is None or part.negated:
+                return None, nowhere, made_ns
+            return np.where(part.mode == LEG_RUN, indexed.entries, ENDLESS), indexed.direct, _listed_ns(indexed, self._docs)
+        if not isinstance(part, ResolvedAny) or not part.children:
+            return None, nowhere, made_ns
+        total = np.zeros(len(self._docs), np.float64)
+        for child in part.children:
+            if not isinstance(child, ResolvedLeg) or child.negated:
+                return None, nowhere, made_ns
+            indexed = self._indexed.of(child)
+            if indexed is not None:
+                made_ns += _joined_ns(indexed, self._docs)
+            entries = np.full(len(total), np.inf) if indexed is None else np.where(indexed.entries == ENDLESS, np.inf, indexed.entries)
+            # Null docs stand in the list of the default: such a list holds more than the condition.
+            entries[self._clears_nulls(child)] = np.inf
+            entries[child.mode == LEG_NEVER] = 0
+            entries[child.mode == LEG_ALWAYS] = np.inf
+            total += entries
+        entries = np.where(np.isfinite(total), np.where(np.isfinite(total), total, 0).astype(np.int64), ENDLESS)
+        return entries, nowhere, made_ns + self._docs * _NS_BITMAP_DOC
+
+    def _clears_nulls(self, leg: ResolvedLeg) -> NDArray[np.bool_]:
+        has_nulls: NDArray[np.bool_] = self._metas.planned(leg.leg.column).metas[:, abi.M_NULLS] != 0
+        return has_nulls & bool(leg.nulls)
+
+    # --- bits ----------------------------------------------------------------------------------------------------------------
+
+    def _use_bits(self, units: Words) -> Words:
+        at = units[:, abi.U_SEGMENT]
+        run, listed = np.zeros(len(self._docs)), np.zeros(len(self._docs), np.bool_)
+        np.add.at(run, at, units[:, abi.U_HIGH] - units[:, abi.U_LOW])
+        listed[at[units[:, abi.U_LIST] != 0]] = True
+        reached = np.ones(len(self._docs))
+        for part in conjuncts(self._tree):
+            tested = run * np.minimum(reached / _FEW, 1.0)
+            for leg in legs_of(part):
+                indexed = self._indexed.of(leg)
+                if indexed is not None:
+                    assert isinstance(leg, ResolvedLeg)
+                    self._choose_bits(leg, indexed, tested, listed)
+            reached = reached * _share(part, self._indexed.of(part), self._docs)
+        return units
+
+    def _choose_bits(self, leg: ResolvedLeg, indexed: LegIndex, tested: Prices, listed: NDArray[np.bool_]) -> None:
+        gather = np.where(listed, _NS_GATHER, 0.0)
+        scan_ns = tested * (_test_prices(leg, self._metas) + gather)
+        possible = (indexed.index != NO_INDEX) & (leg.mode == LEG_RUN) & (tested > 0)
+        bits_ns = np.where(possible, _joined_ns(indexed, self._docs) + self._docs * _NS_BITMAP_DOC + tested * (_NS_FLAG + gather), np.inf)
+        if id(leg) not in self.choices.index_ns:
+            self._note(leg, np.arange(len(self._docs)), bits_ns, scan_ns)
+        better = bits_ns < scan_ns
+        if not better.any() or float((scan_ns - bits_ns)[better].sum()) < _NS_OVERHEAD:
+            return
+        chosen = np.flatnonzero(better)
+        leg.function[chosen], leg.flags[chosen] = predicates.doc_bits.address, abi.I_LEG
+        leg.tests[chosen, 0], leg.tests[chosen, 1] = self._indexed.bits(leg, chosen), self._docs[chosen]
+        self.choices.bits[id(leg)] = better
+
+    def _note(self, leg: Resolved, segments: Words, index_ns: Prices, scan_ns: Prices) -> None:
+        index = self.choices.index_ns.setdefault(id(leg), np.full(len(self._docs), np.inf))
+        scan = self.choices.scan_ns.setdefault(id(leg), np.full(len(self._docs), np.inf))
+        index[segments], scan[segments] = index_ns, scan_ns

@@ -1,0 +1,63 @@
+"""Bloom filters of the raw texts of a segment, one for each block of docs (kernels/text/block_blooms.py): who looks for one text reads the
+blocks alone that may have it.
+
+They are made of segments that are asked for an equality a second time, and kept beside decoded columns under their budget
+(segment/decoded_cache.py).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pinotpy.kernels.runtime import abi
+from pinotpy.kernels.text import block_blooms as kernels
+from pinotpy.query.runtime.control import QueryControl
+from pinotpy.query.segments.segment_set import SegmentSet
+from pinotpy.segment.column import ImmutableColumn
+from pinotpy.segment.decoded_cache import DECODED
+
+Words = NDArray[np.int64]
+
+# Smaller segments are read as fast.
+DOCS_MIN: Final = 1 << 16
+# Filters of one column of a set may take this share of the budget of decoded columns.
+BUDGET_SHARE_MAX: Final = 0.25
+_ASKED: Final = "texts.blooms.asked"
+_FILTERS: Final = "texts.blooms"
+
+
+def text_blooms(segments: SegmentSet, name: str, metas: Words, rows: Words, control: QueryControl) -> tuple[Words, list[Any]]:
+    """Addresses of the filters of a raw column in the segments at `rows`, 0 where there are none, and what is to be kept.
+
+    Raises: what `control.check` raises.
+    """
+    found, kept = np.zeros(len(rows), np.int64), list[Any]()
+    large = rows[segments.docs[rows] >= DOCS_MIN]
+    if not len(large) or int(segments.docs[large].sum()) * kernels.RUN_WORDS * 8 > DECODED.budget_bytes * BUDGET_SHARE_MAX * abi.BLOCK:
+        return found, kept
+    for at, row in enumerate(rows.tolist()):
+        column = segments[row].column(name)
+        if segments.docs[row] < DOCS_MIN or not isinstance(column, ImmutableColumn) or not column.single_value:
+            continue
+        first_time: list[bool] = []
+        column.derived(_ASKED, lambda noted=first_time: _mark(noted))  # type: ignore[misc]
+        if not first_time:
+            control.check()
+            filters = column.derived(_FILTERS, lambda row=row: _filled(metas[row], int(segments.docs[row])))  # type: ignore[misc]
+            found[at] = filters.ctypes.data
+            kept.append(filters)
+    return found, kept
+
+
+def _mark(noted: list[bool]) -> Words:
+    noted.append(True)
+    return np.ones(1, np.int64)
+
+
+def _filled(meta: Words, num_docs: int) -> NDArray[np.uint64]:
+    filters = np.zeros((-(-num_docs // abi.BLOCK), kernels.RUN_WORDS), np.uint64)
+    kernels.fill_runs(int(meta[abi.M_DATA]), int(meta[abi.M_RAW_OFFSETS]), num_docs, filters)
+    return filters

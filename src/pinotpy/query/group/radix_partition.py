@@ -1,0 +1,224 @@
+"""Groups of a long scan over keys of one word (hash_table.py), made part by part of rows that the scan deals out
+(kernels/group/radix_partition.py): tables of parts stay in the cache, nothing is put together by key, and where the answer shows the first
+groups of a ranking, no others leave their part.
+
+Rows wait in memory: where more of them would than POOL_SHARE_MAX of the query's budget, each thread brings those that it has
+into a table of its own, as without dealing, and the tables are put together at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pinotpy.errors import QueryCancelledError
+from pinotpy.functions.state.plans import SlotPlan
+from pinotpy.kernels.aggregate.result_context import (
+    G_ARENA,
+    G_CHUNKS,
+    G_DEAL_SHIFT,
+    G_DEAL_WORDS,
+    G_NUM_GROUPS,
+    G_SPILL_ARENA,
+    G_STREAMS,
+    G_UNITS,
+    ResultContext,
+)
+from pinotpy.kernels.group import radix_partition
+from pinotpy.kernels.runtime import abi
+from pinotpy.pql.ast import Call
+from pinotpy.query.aggregate.emit import RowFields, record_updates
+from pinotpy.query.aggregate.layout import Layout, projected_columns
+from pinotpy.query.group.groups import MergedGroups
+from pinotpy.query.group.hash_table import LastingTable
+from pinotpy.query.group.top_n_groups import Ranking
+from pinotpy.query.plan.scan_plan import ScanPlan, Shape
+from pinotpy.query.project.sources import Source, Sources
+from pinotpy.query.runtime.kernel_threads import Step
+from pinotpy.query.runtime.steps import in_shares, run_steps
+
+Words = NDArray[np.int64]
+
+# Fewer docs leave tables that fit the cache anyway.
+DOCS_MIN: Final = 1 << 18
+# Of fewer dealt rows one table is made.
+DEALT_ROWS_MIN: Final = 1 << 16
+# About so many docs a part: with its table some hundred KiB.
+PART_DOCS: Final = 1 << 15
+PART_BITS_MIN, PART_BITS_MAX = 4, 10
+# Aggregations read at most so many fields of a row: more keep registers that keys and expressions need.
+FIELDS_MAX: Final = 10
+FIELDS_OF_EXPRESSIONS_MAX: Final = 6
+POOL_SHARE_MAX: Final = 0.5
+POOL_BYTES_MAX: Final = 2 << 30
+# Not worth it where the pool takes less than so many times a chunk for every part.
+POOL_CHUNKS_MIN: Final = 4
+# Rows of one step: some milliseconds.
+_STEP_ROWS: Final = 1 << 18
+
+
+@dataclass(frozen=True, slots=True)
+class Chunks:
+    """Rows that wait: address and rows of each chunk, by part; chunks of part p are starts[p] … starts[p + 1]."""
+
+    addresses: Words
+    sizes: Words
+    starts: Words
+
+
+@dataclass(slots=True)
+class DealtTable:
+    """One scan's groups; `fields` is known when its instructions are emitted."""
+
+    lasting: LastingTable
+    layout: Layout
+    bits: int
+    pool_bytes: int
+    fields: RowFields | None = field(default=None)
+
+    @property
+    def plan(self) -> ScanPlan:
+        return self.lasting.plan
+
+    def emit(self, shape: Shape, found: Sequence[Source], sources: Sources) -> None:
+        """All select instructions of the (one) shape."""
+        self.lasting.emit_keys(shape, found)
+        self.fields = fields = record_updates(shape, self.layout, sources)
+        registers = [*fields.values, *fields.flags]
+        shape.begin(radix_partition.begin_dealing.address, 64 - self.bits, 1 + len(registers), self.pool_bytes)
+        shape.emit(radix_partition.deal_rows.address, len(fields.values), len(fields.flags), *registers)
+
+    def on_flush(self, context: ResultContext) -> None:
+        """Too many rows of one thread wait: they become groups of its table."""
+        self._take(context)
+
+    def merged(self, contexts: Sequence[ResultContext], ranking: Ranking | None) -> MergedGroups:
+        """The groups of all threads; of those that can be shown by `ranking` at least."""
+        chunks = [waiting_chunks(context) for context in contexts]
+        num_rows = sum(int(one.sizes.sum()) for one in chunks)
+        if num_rows < DEALT_ROWS_MIN or any(context.words[G_NUM_GROUPS] for context in contexts):
+            run_steps(self.plan.control, self.plan.executor, [self._taking(context) for context in contexts])
+            return self.lasting.merged(self.layout, contexts)
+        return self._in_parts(contexts, chunks, num_rows, ranking)
+
+    def _taking(self, context: ResultContext) -> Step:
+        def step() -> bool:
+            self._take(context)
+            return True
+
+        return step
+
+    def _take(self, context: ResultContext) -> None:
+        assert self.fields is not None
+        chunks = waiting_chunks(context)
+        state = abi.State(self.plan.control.words, context.address)
+        self._check(radix_partition.take_rows(state.words, state.address, self.fields.program, chunks.addresses, chunks.sizes, len(self.fields.values)))
+
+    def _in_parts(self, contexts: Sequence[ResultContext], found: Sequence[Chunks], num_rows: int, ranking: Ranking | None) -> MergedGroups:
+        assert self.fields is not None
+        plan, fields, num_parts = self.plan, self.fields, 1 << self.bits
+        parts = np.concatenate([np.repeat(np.arange(num_parts), np.diff(one.starts)) for one in found if len(one.sizes)])
+        order = np.argsort(parts.astype(np.uint16), kind="stable")
+        addresses, sizes = (np.concatenate([getattr(one, name) for one in found if len(one.sizes)])[order] for name in ("addresses", "sizes"))
+        starts = np.concatenate([[0], np.cumsum(np.bincount(parts, minlength=num_parts))])
+        before = np.concatenate([[0], np.cumsum(sizes)])[starts]
+        rows = np.diff(before).tolist()
+        rank = np.array([-1, 0, 0, 0] if ranking is None else [ranking.kind, ranking.word, ranking.seen_word, ranking.ascending], np.int64)
+        # A part has no more groups than rows: LIMIT 2147483647 is no reason for 16 GiB of scratch.
+        num_chosen = 0 if ranking is None else min(ranking.shown, max(rows))
+        num_workers = plan.num_threads
+        borders = [*np.searchsorted(before, [num_rows * worker // num_workers for worker in range(num_workers)]).tolist(), num_parts]
+        made = [ResultContext(plan.control.words, self.layout.row_words, 1) for _ in range(num_workers)]
+        workers = []
+        for context, low, high in zip(made, borders[:-1], borders[1:], strict=True):
+            context.words[G_DEAL_WORDS] = 1 + len(fields.values) + len(fields.flags)
+            state, heap = abi.State(plan.control.words, context.address), np.empty(num_chosen)
+
+            def work(first: int, last: int, state: abi.State = state, heap: NDArray[np.float64] = heap) -> None:
+                self._check(
+                    radix_partition.group_parts(
+                        state.words, state.address, fields.program, addresses, sizes, starts, first, last, len(fields.values), rank, heap
+                    )
+                )
+
+            workers.append(in_shares(rows, low, high, _STEP_ROWS, work))
+        try:
+            run_steps(plan.control, plan.executor, workers)
+            tables = [context.vector(G_ARENA).reshape(-1, self.layout.row_words) for context in made]
+            keys = np.concatenate([context.vector(G_UNITS) for context in made])
+            spilled, first_row = [], 0
+            for context, table in zip(made, tables, strict=True):
+                entries = context.vector(G_SPILL_ARENA).reshape(-1, 5).copy()
+                entries[:, 0] += first_row
+                spilled.append(entries)
+                first_row += len(table)
+            plan.control.reserve(first_row * (self.layout.row_words + 1) * 8)
+            return MergedGroups(np.concatenate(tables), np.concatenate(spilled), lambda chosen: self._decode(keys[chosen]))
+        finally:
+            for context in made:
+                context.close()
+
+    def _decode(self, words: Words) -> list[pa.Array]:
+        return self.lasting.decode_keys(words)
+
+    def _check(self, code: int) -> None:
+        """Raise for an error word of a kernel."""
+        if code == abi.E_OK:
+            return
+        control = self.plan.control
+        control.check()
+        if code == abi.E_CANCELLED:
+            raise QueryCancelledError("the query was cancelled")
+        assert code == abi.E_MEMORY, f"unknown error word {code}"
+        raise control.memory_error()
+
+
+def dealt_table(plan: ScanPlan, layout: Layout, lasting: LastingTable) -> DealtTable | None:
+    """The table for a query, None where rows are better brought into their groups as they come."""
+    docs = int(plan.docs_expected)
+    # Raw keys are often few: their groups are in the cache, which is not known before. A record of a star-tree is more than one row.
+    if docs < DOCS_MIN or plan.pre_aggregated or lasting.columns is None or any(entry.walks for entry in layout.aggregations) or not _is_alike(plan):
+        return None
+    num_values = len({entry.source for entry in layout.aggregations if isinstance(entry.plan, SlotPlan) and entry.plan.updates})
+    num_flags = len({(entry.aggregation.filter, entry.source) for entry in layout.aggregations if entry.flagged})
+    computed = any(isinstance(entry.source, Call) for entry in layout.aggregations)
+    if num_values + num_flags > (FIELDS_OF_EXPRESSIONS_MAX if computed else FIELDS_MAX):
+        return None
+    bits = min(max((docs // PART_DOCS).bit_length(), PART_BITS_MIN), PART_BITS_MAX)
+    memory_max = int(plan.control.words[abi.C_MEMORY_MAX])
+    pool_bytes = int(min(memory_max * POOL_SHARE_MAX if memory_max else POOL_BYTES_MAX, POOL_BYTES_MAX)) // plan.num_threads
+    least_bytes = ((1 << bits) + abi.BLOCK // radix_partition.CHUNK_ROWS) * radix_partition.CHUNK_ROWS * (1 + num_values + num_flags) * 8
+    return DealtTable(lasting, layout, bits, pool_bytes) if pool_bytes > POOL_CHUNKS_MIN * least_bytes else None
+
+
+def _is_alike(plan: ScanPlan) -> bool:
+    """Whether all columns are read alike in all units, so that rows of all have the same fields."""
+    segments = plan.units[:, abi.U_SEGMENT]
+    for name in projected_columns(plan.context):
+        meta = plan.metas.of(name)[segments]
+        coded, nullable = meta[:, abi.M_CARDINALITY] >= 0, meta[:, abi.M_NULLS] != 0
+        if coded.any() != coded.all() or nullable.any() != nullable.all():
+            return False
+    return True
+
+
+def waiting_chunks(context: ResultContext) -> Chunks:
+    """What waits in one thread's context."""
+    words = context.words
+    if not words[G_DEAL_WORDS]:
+        return Chunks(np.empty(0, np.int64), np.empty(0, np.int64), np.zeros(1, np.int64))
+    num_parts, width = 1 << (64 - int(words[G_DEAL_SHIFT])), int(words[G_DEAL_WORDS])
+    opened = context.vector(G_CHUNKS).reshape(-1, 2)
+    opened = opened[np.argsort(opened[:, 0].astype(np.uint16), kind="stable")]
+    streams = context.words_at(G_STREAMS, 2 * num_parts).reshape(-1, 2)
+    sizes = np.full(len(opened), radix_partition.CHUNK_ROWS, np.int64)
+    starts = np.concatenate([[0], np.cumsum(np.bincount(opened[:, 0], minlength=num_parts))])
+    seen = np.flatnonzero(np.diff(starts))
+    lasts = starts[seen + 1] - 1
+    sizes[lasts] = (streams[seen, 0] - opened[lasts, 1]) // (8 * width)
+    return Chunks(np.ascontiguousarray(opened[:, 1]), sizes, starts)

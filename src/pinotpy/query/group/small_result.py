@@ -1,0 +1,243 @@
+"""Few groups of a dense GROUP BY put together by global ids that the set of segments keeps (kernels/group/compact_merge.py), without Arrow.
+
+Units of small tables leave few rows. Where the dictionaries of all keys are small altogether, their values are numbered once a set
+(and once a segment: a later set takes the numberings over), so that a query looks nothing up by value: rows of equal composites of
+global ids are added up by one kernel, and only the keys of groups that are left are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pinotpy.data_types import StoredType
+from pinotpy.functions.state.plans import SlotPlan, Spilled, StateForm
+from pinotpy.kernels.aggregate.exact_sums import UNIT_DOCS_MAX, WINDOW, WINDOW_MAIN
+from pinotpy.kernels.aggregate.result_context import G_ARENA, G_SPILL_ARENA, ResultContext
+from pinotpy.kernels.group import compact_merge
+from pinotpy.kernels.runtime import abi
+from pinotpy.kernels.runtime.growable import V_USED
+from pinotpy.pql.ast import Identifier
+from pinotpy.query.aggregate.keys import Key
+from pinotpy.query.aggregate.layout import AggregationLayout, Layout, state_columns, values_bound, word_kinds
+from pinotpy.query.plan.scan_plan import ScanPlan
+from pinotpy.query.result.compact_rows import FEW_ROWS_MAX, FewColumn, FewRows, Kind, kind_of
+from pinotpy.query.segments.segment_set import Attachment, SegmentSet
+from pinotpy.segment.column import ImmutableColumn
+from pinotpy.segment.global_ids.dictionary import GlobalDictionary
+from pinotpy.segment.global_ids.values import Bytes, Words
+from pinotpy.segment.star_tree.reader import RecordColumn
+
+Integers = NDArray[np.int64]
+# Values of one column in the dictionaries of all segments together (720 segments with 500 values each are 360,000): the second query
+# of a shape waits until they are numbered, about 0.13 us each.
+VALUES_MAX: Final = 1 << 19
+# A numbering of so many times as many values as there are in the segments is begun anew.
+_WORN: Final = 4
+_NO_SPILL: Final = np.empty((0, 5), np.int64)
+_NONE: Final = np.empty(0, np.int64)
+_NOTHING_SPILLED: Final = Spilled(_NONE, _NONE, _NONE, _NONE, _NONE)
+
+
+@dataclass(frozen=True, slots=True)
+class _KeyValues:
+    """The values of a key by global id; all ids of `num_ids` and above are null."""
+
+    kind: Kind
+    num_ids: int
+    values: Bytes | NDArray[np.generic]
+
+    def column(self, ids: Integers, *, nullable: bool) -> FewColumn:
+        valid = None
+        if nullable:
+            nulls = ids >= self.num_ids
+            if nulls.any():
+                valid, ids = ~nulls, np.where(nulls, 0, ids)
+        if isinstance(self.values, Bytes):
+            offsets, body = self.values.gathered(ids)
+            return FewColumn(self.kind, body.tobytes(), valid, offsets.astype(np.int32))
+        return FewColumn(self.kind, self.values[ids], valid)
+
+
+@dataclass(frozen=True, slots=True)
+class FewGroups:
+    """How rows of one shape of queries over one set of segments are put together; without keys all of them. Shared by threads,
+    never changed.
+
+    remaps, cardinalities: int64[segments, keys]; sizes: int64[keys]. held: what the addresses point to.
+    state_names: of each aggregation.
+    """
+
+    keys: list[Key]
+    values: list[_KeyValues]
+    remaps: Integers
+    cardinalities: Integers
+    sizes: Integers
+    kinds: Integers
+    held: list[object]
+    state_names: list[list[str]]
+
+    def rows(self, layout: Layout, contexts: Sequence[ResultContext], segments: Integers) -> FewRows | pa.Table | None:
+        """The groups of all threads; None if there are none. `segments`: of every unit, its row in the set. All aggregations have
+        slots (`has_slots`)."""
+        used = [int(context.words[G_ARENA + V_USED]) for context in contexts]
+        width = len(self.keys) + layout.row_words
+        num_rows = sum(used) // width
+        if num_rows == 0:
+            return None
+        index, groups = np.zeros(1 << (2 * num_rows - 1).bit_length() + 1, np.int64), np.empty(num_rows, np.int64)
+        composites, table = np.empty(num_rows, np.int64), np.zeros((num_rows, layout.row_words), np.int64)
+        count = first = 0
+        spilled = []
+        for context, words in zip(contexts, used, strict=True):
+            count = compact_merge.put_together(
+                context.words, segments, self.remaps, self.cardinalities, self.sizes, self.kinds, index, groups, first, composites, table, count
+            )
+            if context.words[G_SPILL_ARENA + V_USED]:
+                entries = context.vector(G_SPILL_ARENA).reshape(-1, 5).copy()
+                entries[:, 0] = groups[first + entries[:, 0]]
+                spilled.append(entries)
+            first += words // width
+        table = table[:count]
+        columns = self._keys(composites[:count])
+        if count > FEW_ROWS_MAX:
+            outside = np.concatenate(spilled) if spilled else _NO_SPILL
+            states = [_collected(entry, entry.plan, table, outside) for entry in layout.aggregations if isinstance(entry.plan, SlotPlan)]
+            return pa.table({name: column.arrow() for name, column in columns.items()} | state_columns(layout, states))
+        few = [_few_states(entry, table, spilled) for entry in layout.aggregations]
+        for names, own in zip(self.state_names, few, strict=True):
+            columns.update(zip(names, own, strict=True))
+        return FewRows(columns, count)
+
+    def _keys(self, composites: Integers) -> dict[str, FewColumn]:
+        found, rest = [], composites
+        for key, values, size in zip(reversed(self.keys), reversed(self.values), self.sizes[::-1].tolist(), strict=True):
+            rest, own = (np.divmod(rest, size)) if len(self.keys) > 1 else (rest, rest)
+            found.append(values.column(own, nullable=key.nullable))
+        return {f"k{i}": column for i, column in enumerate(reversed(found))}
+
+
+def _collected(entry: AggregationLayout, plan: SlotPlan, table: Integers, spilled: Integers) -> list[pa.Array]:
+    last = entry.first_word + len(plan.words)
+    parts = _NOTHING_SPILLED
+    if len(spilled):
+        own = spilled[(spilled[:, 1] >= entry.first_word) & (spilled[:, 1] < last)]
+        parts = Spilled(own[:, 0], own[:, 1] - entry.first_word, own[:, 2], own[:, 3], own[:, 4])
+    return plan.collect(table[:, entry.first_word : last], table[:, entry.seen_word], parts)
+
+
+def _few_states(entry: AggregationLayout, table: Integers, spilled: list[Integers]) -> list[FewColumn]:
+    """The state columns of one aggregation; words that are a state as they are, without Arrow."""
+    plan = entry.plan
+    assert isinstance(plan, SlotPlan)
+    if plan.forms is None or (StateForm.EXACT in plan.forms and spilled):
+        found = [FewColumn.of(state) for state in _collected(entry, plan, table, np.concatenate(spilled) if spilled else _NO_SPILL)]
+        return [column for column in found if column is not None]
+    seen = table[:, entry.seen_word]
+    valid = None if seen.all() else seen != 0
+    out = []
+    for form in plan.forms:
+        if form is StateForm.SEEN:
+            out.append(FewColumn(Kind.LONG, np.ascontiguousarray(seen)))
+        elif form is StateForm.WIDE:
+            out.append(FewColumn(Kind.WIDE, np.ascontiguousarray(table[:, entry.first_word : entry.first_word + 2]), valid))
+        elif form is StateForm.EXACT:
+            lists = compact_merge.exact_lists(table, entry.first_word, WINDOW * WINDOW_MAIN)
+            counts = np.full(len(table), lists.shape[1], np.int32) if valid is None else np.where(valid, lists.shape[1], 0)
+            offsets = np.zeros(len(table) + 1, np.int32)
+            counts.cumsum(out=offsets[1:])
+            out.append(FewColumn(Kind.LONGS, (lists if valid is None else lists[valid]).reshape(-1), valid, offsets))
+        else:
+            words = np.empty((len(table), 2), np.int64)
+            words[:, 0] = table[:, entry.first_word]
+            words[:, 1] = words[:, 0] >> 63
+            out.append(FewColumn(Kind.WIDE, words, valid))
+    return out
+
+
+def has_slots(layout: Layout) -> bool:
+    """Whether a group's words are all that there is of it, and its state columns are of types that FewRows has."""
+    return all(
+        isinstance(entry.plan, SlotPlan)
+        and (entry.plan.forms is not None or all(kind_of(field.type) is not None for field in entry.function.state_fields(entry.argument)))
+        for entry in layout.aggregations
+    )
+
+
+def few_groups_of(plan: ScanPlan, layout: Layout, keys: list[Key]) -> FewGroups | None:
+    """How to put together rows of the set that `plan` is over; None where the keys have no dictionaries, or too large ones."""
+    whole = plan.segments
+    if not len(whole) or not has_slots(layout) or values_bound(plan, layout, ()) > UNIT_DOCS_MAX:
+        return None
+    numbered = [_numbered(whole, plan, key) for key in keys]
+    values, remaps, held = [], [], list[object]()
+    for one in numbered:
+        if one is None:
+            return None
+        values.append(one[0])
+        remaps.append(one[1])
+        held.append(one[2])
+    sizes = np.array([own.num_ids + key.nullable for own, key in zip(values, keys, strict=True)], np.int64)
+    if float(sizes.astype(np.float64).prod()) >= 2.0**62:
+        return None
+    names = [key.expression.name for key in keys if isinstance(key.expression, Identifier)]
+    cardinalities = _side_by_side([plan.metas.of(name)[:, abi.M_CARDINALITY] for name in names], len(whole))
+    state_names = [[f"a{i}_{field.name}" for field in entry.function.state_fields(entry.argument)] for i, entry in enumerate(layout.aggregations)]
+    return FewGroups(keys, values, _side_by_side(remaps, len(whole)), cardinalities, sizes, word_kinds(layout), held, state_names)
+
+
+def _side_by_side(columns: list[Integers], num_rows: int) -> Integers:
+    out = np.empty((num_rows, len(columns)), np.int64)
+    for k, column in enumerate(columns):
+        out[:, k] = column
+    return out
+
+
+class SmallDictionaries(Attachment):
+    """By column, the shared dictionary of the values of all segments; the next set adds its own to it."""
+
+    outlives_set = True
+
+    def __init__(self) -> None:
+        self.columns: dict[str, GlobalDictionary] = {}
+
+
+def _numbered(whole: SegmentSet, plan: ScanPlan, key: Key) -> tuple[_KeyValues, Integers, object] | None:
+    """The values of a key, the addresses of its remaps, and what holds them."""
+    if not isinstance(key.expression, Identifier) or key.expanded or key.has_flag or key.data_type.stored.is_floating:
+        return None
+    name = key.expression.name
+    cardinalities = plan.metas.of(name)[:, abi.M_CARDINALITY]
+    num_values = int(cardinalities.sum())
+    if (cardinalities < 0).any() or num_values > VALUES_MAX:
+        return None
+    columns = [segment.column(name) for segment in whole]
+    # Columns that are made for one query (virtual, computed, of later schemas) have no lasting dictionary.
+    dictionaries = [column.dictionary for column in columns if isinstance(column, ImmutableColumn | RecordColumn) and column.dictionary is not None]
+    if len(dictionaries) < len(columns) or any(column.data_type is not key.data_type for column in columns):
+        return None
+    kept = whole.attached(SmallDictionaries)
+    numbering = kept.columns.get(name)
+    if numbering is None or numbering.stored is not key.data_type.stored or numbering.num_ids > max(_WORN * num_values, VALUES_MAX):
+        numbering = GlobalDictionary(key.data_type.stored)
+        kept.columns = {**kept.columns, name: numbering}
+    numbering.add(dictionaries)
+    found = numbering.find(dictionaries)
+    kind = kind_of(key.data_type.arrow)
+    if found is None or kind is None:
+        return None
+    held = found.by_id
+    values: Bytes | NDArray[np.generic]
+    if isinstance(held, Bytes):
+        assert key.data_type.stored is StoredType.VAR
+        values = held
+    else:
+        assert isinstance(held, Words)
+        values = held.words.astype(key.data_type.arrow.to_pandas_dtype())
+        values = values.view(np.uint8) if values.dtype == np.bool_ else values
+    return _KeyValues(kind, found.num_ids, values), found.remaps, found

@@ -1,0 +1,221 @@
+"""Aggregations without GROUP BY: from metadata or dictionaries where that answers them, else by a scan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from pinotpy.functions.state.plans import DistributionPlan, RegisterPlan
+from pinotpy.kernels.aggregate.result_context import ResultContext
+from pinotpy.kernels.group import direct_table
+from pinotpy.kernels.runtime import abi
+from pinotpy.pql.ast import Identifier
+from pinotpy.query.aggregate import distinct_bitmaps, value_lists
+from pinotpy.query.aggregate.arena_rows import arena_rows
+from pinotpy.query.aggregate.collect import collect_states
+from pinotpy.query.aggregate.emit import NO_REGISTER, emit_distribution_frame, emit_updates
+from pinotpy.query.aggregate.layout import AggregationLayout, Layout, make_layout, projected_columns, state_columns, values_bound
+from pinotpy.query.aggregate.sketches import registers_of_dictionaries
+from pinotpy.query.aggregate.value_sets import united_dictionaries
+from pinotpy.query.group.small_result import FewGroups, few_groups_of
+from pinotpy.query.plan.instruction_cache import Prepared, prepare
+from pinotpy.query.plan.scan_plan import ScanPlan
+from pinotpy.query.plan.selection_list import narrow
+from pinotpy.query.project.computed_columns import calls_of, with_computed_columns
+from pinotpy.query.project.sources import Sources
+from pinotpy.query.project.text_codes import TextNumbers, is_numbered, number_texts
+from pinotpy.query.result.partial import PartialResult
+from pinotpy.segment.data_source import Column
+
+# Fewer values of dictionaries are united by Arrow's hash tables.
+_UNITED_VALUES_MIN: Final = 1 << 16
+
+
+def run_aggregation(plan: ScanPlan) -> PartialResult:
+    """One row of states; no rows if nothing matched. Raises what functions and limits raise."""
+    ready = prepare(plan, _make_shared, calls_of)
+    if ready is not None and (value_lists.pays_off(plan, ready.made.layout) or distinct_bitmaps.pays_off(plan, ready.made.layout)):
+        ready = None
+    layout = make_layout(plan) if ready is None else ready.made.layout
+    if plan.match_all and plan.segments:
+        states = from_metadata(plan, layout) or _from_dictionaries(plan, layout)
+        if states is not None:
+            plan.statistics.num_docs_scanned += plan.segments.total_docs
+            plan.statistics.num_segments_matched += len(plan.segments)
+            return PartialResult(pa.table(states), plan.statistics)
+    if ready is None and any(_counts_texts(plan, entry) for entry in layout.aggregations):
+        return _scan_and_texts(plan, layout)
+    return _scan(plan, ready)
+
+
+def from_metadata(plan: ScanPlan, layout: Layout) -> dict[str, pa.Array] | None:
+    """COUNTs of rows, which segments know without reading anything."""
+    if any(entry.function.name != "count" or entry.flagged for entry in layout.aggregations):
+        return None
+    rows = pa.array([plan.segments.total_docs], pa.int64())
+    return state_columns(layout, [[rows]] * len(layout.aggregations))
+
+
+def _from_dictionaries(plan: ScanPlan, layout: Layout) -> dict[str, pa.Array] | None:
+    """MIN, MAX, MINMAXRANGE, DISTINCTCOUNT and HyperLogLogs of dictionary columns, when there is nothing else (pql-live §1.16)."""
+    if not all(dictionary_answers(plan, entry) for entry in layout.aggregations):
+        return None
+    states = []
+    for entry in layout.aggregations:
+        assert isinstance(entry.source, Identifier)
+        columns = [segment.column(entry.source.name) for segment in plan.segments]
+        if isinstance(entry.plan, RegisterPlan):
+            states.append(registers_of_dictionaries(plan, entry, entry.plan))
+            continue
+        counted = _counted_by_ids(plan, entry, columns)
+        if counted is not None:
+            states.append(counted)
+            continue
+        if _is_large_set(entry, columns):
+            assert isinstance(entry.plan, DistributionPlan)
+            values = [column.dictionary.values() for column in columns if column.dictionary is not None and column.num_docs]
+            states.append(united_dictionaries(plan, entry.plan, values))
+            continue
+        rows = [entry.function.from_dictionary(column.dictionary.arrow()) for column in columns if column.dictionary is not None and column.num_docs]
+        if not rows:
+            states.append(entry.function.nothing_seen(entry.argument))
+            continue
+        together = [pa.concat_arrays([row[i] for row in rows]) for i in range(len(rows[0]))]
+        states.append(entry.function.merge(together, np.zeros(len(rows), np.int64), 1))
+    return state_columns(layout, states)
+
+
+def _counted_by_ids(plan: ScanPlan, entry: AggregationLayout, columns: Sequence[Column]) -> list[pa.Array] | None:
+    """The state of a distinct count of an answer that is made here alone, of many values that are numbered for all segments."""
+    if not plan.is_whole or not isinstance(entry.plan, DistributionPlan) or entry.plan.count_state is None or entry.plan.by_segment:
+        return None
+    assert isinstance(entry.source, Identifier)
+    if sum(column.cardinality for column in columns) <= _UNITED_VALUES_MIN:
+        return None
+    count = distinct_bitmaps.count_dictionaries(plan, entry.source.name)
+    return None if count is None else entry.plan.count_state(np.array([count], np.int64))
+
+
+def _is_large_set(entry: AggregationLayout, columns: Sequence[Column]) -> bool:
+    """Whether sets of numbers are united, so many that kernels are worth it."""
+    if not isinstance(entry.plan, DistributionPlan) or entry.plan.assemble is None or entry.plan.by_segment or not columns[0].data_type.stored.is_fixed:
+        return False
+    return sum(column.cardinality for column in columns if column.num_docs) > _UNITED_VALUES_MIN
+
+
+def dictionary_answers(plan: ScanPlan, entry: AggregationLayout) -> bool:
+    """Whether the dictionaries of the segments give the states of an aggregation, when every doc counts."""
+    is_read_off = entry.function.dictionary_only or (isinstance(entry.plan, RegisterPlan) and not plan.pre_aggregated)
+    if not is_read_off or entry.flagged or not isinstance(entry.source, Identifier):
+        return False
+    return all(segment.column(entry.source.name).dictionary is not None for segment in plan.segments)
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """What a scan needs beside its instructions."""
+
+    layout: Layout
+    sources: Sources
+    num_read: int
+    few: FewGroups | None = None
+
+
+def _make_shared(plan: ScanPlan) -> _Made:
+    """What queries of one shape share."""
+    made = _make(plan)
+    return replace(made, few=few_groups_of(plan, made.layout, []))
+
+
+def _make(plan: ScanPlan) -> _Made:
+    """Emit into the plan's shapes."""
+    layout = make_layout(plan)
+    layout = distinct_bitmaps.with_bits(plan, value_lists.with_runs(plan, layout, ()), ())
+    sources = Sources(plan)
+    for shape in plan.shapes(projected_columns(plan.context)):
+        shape.begin(direct_table.begin_dense.address, 1, 0)
+        emit_updates(shape, layout, NO_REGISTER, sources)
+        shape.end(direct_table.end_dense.address)
+        emit_distribution_frame(shape, layout, np.ones(shape.num_units, np.int64))
+        shape.end(direct_table.clear_dense.address)
+    return _Made(layout, sources, len(projected_columns(plan.context)))
+
+
+def _counts_texts(plan: ScanPlan, entry: AggregationLayout) -> bool:
+    """Whether only the distinct texts of a raw column matter to an aggregation: no doc needs to know which is its own."""
+    if not isinstance(entry.plan, DistributionPlan) or entry.plan.counted or entry.plan.by_segment or entry.flagged or plan.pre_aggregated:
+        return False
+    read = np.unique(plan.units[:, abi.U_SEGMENT]).tolist()
+    source = entry.source
+    return isinstance(source, Identifier) and len(read) > 0 and all(is_numbered(plan, segment, source.name) for segment in read)
+
+
+def _scan_and_texts(plan: ScanPlan, layout: Layout) -> PartialResult:
+    """The states of those that count texts, put beside a scan of the others."""
+    context, all_read = plan.context, len(projected_columns(plan.context))
+    plan = plan if plan.match_all else narrow(plan)
+    others = [index for index, entry in enumerate(layout.aggregations) if not _counts_texts(plan, entry)]
+    rest = replace(plan, context=replace(context, aggregations=tuple([context.aggregations[index] for index in others])))
+    partial = _scan(rest, None)
+    if partial.rows is None:
+        return partial
+    partial.statistics.num_entries_scanned_post_filter += partial.statistics.num_docs_scanned * (all_read - len(projected_columns(rest.context)))
+    numbers: dict[str, TextNumbers] = {}
+    states = []
+    for index, entry in enumerate(layout.aggregations):
+        if index in others:
+            place = others.index(index)
+            states.append([partial.rows.column(f"a{place}_{field.name}").combine_chunks() for field in entry.function.state_fields(entry.argument)])
+            continue
+        assert isinstance(entry.source, Identifier) and isinstance(entry.plan, DistributionPlan)
+        if entry.source.name not in numbers:
+            numbers[entry.source.name] = number_texts(plan, entry.source.name, np.unique(plan.units[:, abi.U_SEGMENT]).tolist(), with_ids=False)
+        states.append(_state_of_texts(entry.plan, numbers[entry.source.name], is_whole=plan.is_whole))
+    return PartialResult(pa.table(state_columns(layout, states)), partial.statistics)
+
+
+def _state_of_texts(plan: DistributionPlan, numbers: TextNumbers, *, is_whole: bool) -> list[pa.Array]:
+    if plan.count_state is not None and is_whole:
+        return plan.count_state(np.array([numbers.count], np.int64))
+    values, none = numbers.values(numbers.all_ids()), np.empty(0, np.int64)
+    if plan.assemble is not None:
+        return plan.assemble(np.array([0, len(values)], np.int64), values, none)
+    return plan.collect(np.zeros(len(values), np.int64), values, none, 1)
+
+
+def _scan(plan: ScanPlan, ready: Prepared[_Made] | None) -> PartialResult:
+    if ready is None:
+        num_read = len(projected_columns(plan.context))
+        plan = with_computed_columns(plan)
+        made, numbers = _make(plan), None
+    else:
+        made, numbers = ready.made, ready.bind(plan)
+        num_read = made.num_read
+    layout, sources = made.layout, made.sources
+    control = plan.control.words
+
+    def make_context(thread: int) -> tuple[int, ResultContext]:
+        context = ResultContext(control, layout.row_words, 0, layout.num_distributions)
+        return context.address, context
+
+    contexts = plan.run(make_context, gathers=True)
+    statistics = plan.statistics
+    statistics.num_entries_scanned_post_filter += statistics.num_docs_scanned * num_read
+    if made.few is not None and numbers is not None:
+        few = made.few.rows(layout, contexts, numbers)
+        for context in contexts:
+            context.close()
+        return PartialResult(few, statistics)
+    threads = arena_rows(contexts, numbers)
+    num_rows = sum(len(thread.rows) for thread in threads)
+    if num_rows == 0:
+        return PartialResult(None, statistics)
+    everybody = np.zeros(num_rows, np.int64)
+    states = collect_states(layout, threads, 0, everybody, 1, sources, values_bound(plan, layout, ()), plan)
+    for context in contexts:
+        context.close()
+    return PartialResult(pa.table(states), statistics)

@@ -1,0 +1,241 @@
+"""The plan of a query over star-trees: walk the nodes, read the records that they point to (the manual's "Query Execution")."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pinotpy.kernels.aggregate import star_tree as kernels
+from pinotpy.kernels.filter.predicate_frame import LEG_RUN
+from pinotpy.kernels.runtime import abi
+from pinotpy.query.filter.bound_predicate import ResolvedLeg
+from pinotpy.query.filter.normal_form import EVERYWHERE, normal_form
+from pinotpy.query.filter.tree import Known, Resolved, ResolvedAll, conjuncts, emit_tree, known, legs_of, resolve_tree, take_segments
+from pinotpy.query.model.context import QueryContext
+from pinotpy.query.plan.build import count_pruned, deal, emit_filter
+from pinotpy.query.plan.scan_plan import ScanPlan
+from pinotpy.query.plan.star_tree.choose import TreeShape, Wanted, num_rows, record_context
+from pinotpy.query.result.partial import Statistics
+from pinotpy.query.runtime.control import QueryControl
+from pinotpy.query.runtime.instructions import Instructions
+from pinotpy.query.segments.column_metas import ColumnMetas
+from pinotpy.query.segments.segment_set import SegmentSet
+from pinotpy.segment.global_ids.cache import GlobalDictionaries
+from pinotpy.segment.star_tree.reader import StarTree
+
+# Trees that are walked between two looks at the control: a tree takes microseconds, a million nodes a few milliseconds.
+_WALKED_AT_ONCE: Final = 64
+# A record costs as much as three rows: it is gathered from a list, and its sums are wide. So many are read in any case.
+ROWS_PER_RECORD: Final = 3
+RECORDS_FREE: Final = 1 << 17
+
+
+def star_tree_scan(
+    context: QueryContext,
+    wanted: Wanted,
+    shape: TreeShape,
+    trees: SegmentSet,
+    control: QueryControl,
+    *,
+    threads: int = 1,
+    executor: Executor | None = None,
+    dictionaries: GlobalDictionaries | None = None,
+    is_whole: bool = False,
+) -> ScanPlan | None:
+    """The plan of a query over trees of one shape, which fit it; None where it would read so many records that the rows
+    themselves are read faster.
+
+    Raises: for literals and patterns what predicate.typed_leg raises; what `control` raises.
+    """
+    asked = record_context(context)
+    statistics = Statistics(num_segments_queried=len(trees))
+    condition = normal_form(context.filter, context)
+    metas = ColumnMetas(trees)
+    tree: Resolved | None = None
+    if condition != EVERYWHERE:
+        tree = resolve_tree(condition, context, metas, control)
+        facts = known(tree, len(trees), metas)
+        count_pruned(statistics, facts)
+        selects = ~facts.never & ~facts.prune
+        if not selects.all():
+            rows = np.flatnonzero(selects) if selects.any() else np.zeros(1, np.int64)
+            trees, tree, selects, facts = trees.take(rows), take_segments(tree, rows), selects[rows], _taken(facts, rows)
+            metas = ColumnMetas(trees)
+        if bool(facts.always[selects].all()):
+            tree = None
+    else:
+        selects = np.ones(len(trees), np.bool_)
+    statistics.num_segments_processed = statistics.num_segments_queried - statistics.num_segments_pruned
+    walk = _Walk(shape, wanted, trees, tree)
+    found = walk.run(np.flatnonzero(selects), control)
+    if found is None:
+        return None
+    docs, bounds, undecided = found
+    units, starts = deal(_units(np.flatnonzero(selects), docs, bounds), threads if executor is not None else 1)
+    program = Instructions()
+    if tree is not None and undecided and len(units):
+        emit_tree(tree, program, units[:, abi.U_SEGMENT], metas)
+    return ScanPlan(
+        context=asked,
+        segments=trees,
+        control=control,
+        metas=metas,
+        units=units,
+        starts=starts,
+        filter_program=program.assemble(len(units)),
+        statistics=statistics,
+        emit_filter=emit_filter,
+        executor=executor,
+        keep_alive=[tree, metas, docs, walk],
+        dictionaries=dictionaries,
+        is_whole=is_whole,
+    )
+
+
+def _taken(facts: Known, rows: NDArray[np.int64]) -> Known:
+    return Known(facts.never[rows], facts.always[rows], facts.prune[rows], facts.rule[rows])
+
+
+def _units(segments: NDArray[np.int64], docs: NDArray[np.int32], bounds: NDArray[np.int64]) -> NDArray[np.int64]:
+    """A unit for each tree with records to read: docs[bounds[i] : bounds[i + 1]], ascending; a run where they follow each other."""
+    units = np.zeros((len(segments), abi.UNIT_WORDS), np.int64)
+    low, high = bounds[:-1], bounds[1:]
+    units[:, abi.U_SEGMENT], units[:, abi.U_LOW], units[:, abi.U_HIGH] = segments, low, high
+    units[:, abi.U_LIST] = docs.ctypes.data
+    kept = np.flatnonzero(low < high)
+    first, last = docs[low[kept]].astype(np.int64), docs[high[kept] - 1].astype(np.int64)
+    together = last - first + 1 == high[kept] - low[kept]
+    runs = kept[together]
+    units[runs, abi.U_LOW], units[runs, abi.U_HIGH], units[runs, abi.U_LIST] = first[together], last[together] + 1, 0
+    return units[kept]
+
+
+class _Walk:
+    """What the query wants of each dimension, as words for kernels/aggregate/star_tree.py."""
+
+    def __init__(self, shape: TreeShape, wanted: Wanted, trees: SegmentSet, tree: Resolved | None) -> None:
+        self._trees = trees
+        self._place = {name: place for place, name in enumerate(shape.dimensions)}
+        self._needs = np.full((len(trees), len(shape.dimensions)), kernels.NEED_NOTHING, np.uint8)
+        self._filtered = False  # a condition is tested on the records wherever the walk ends
+        self._keep_alive: list[Any] = []
+        for column in wanted.keys:
+            self._needs[:, self._place[column]] = kernels.NEED_VALUES
+        tests = [test for node in ([] if tree is None else _all_of(tree)) for test in self._tests_of(node)]
+        self._tests, self._spans = self._sorted(tests)
+
+    def run(self, rows: NDArray[np.int64], control: QueryControl) -> tuple[NDArray[np.int32], NDArray[np.int64], bool] | None:
+        """(docs, bounds, undecided): the records of tree rows[i] are docs[bounds[i] : bounds[i + 1]], ascending; undecided: the
+        filter is still to be tested on them. None for too many records."""
+        parts, counts, undecided = [], [np.zeros(1, np.int64)], self._filtered
+        left = max(num_rows(self._trees) // ROWS_PER_RECORD, RECORDS_FREE)
+        for first in range(0, len(rows), _WALKED_AT_ONCE):
+            control.check()
+            some = rows[first : first + _WALKED_AT_ONCE]
+            nodes = np.array([self._nodes(row) for row in some.tolist()], np.int64).reshape(-1, 2)
+            offsets = np.empty(len(some) + 1, np.int64)
+            runs, tested = kernels.walk_trees(nodes, self._needs[some], self._tests, self._spans[some], offsets)
+            undecided |= bool(tested)
+            owner = np.repeat(np.arange(len(some)), np.diff(offsets))
+            # A tree's records are below 2^31.
+            runs = runs[np.argsort((owner << 32) | runs[:, 0])]
+            lengths = runs[:, 1] - runs[:, 0]
+            left -= int(lengths.sum())
+            if left < 0:
+                return None
+            control.reserve(int(lengths.sum()) * 4)
+            docs = np.empty(int(lengths.sum()), np.int32)
+            kernels.write_docs(runs, docs)
+            parts.append(docs)
+            counts.append(np.bincount(owner, lengths, len(some)).astype(np.int64))
+        docs = parts[0] if len(parts) == 1 else np.concatenate([np.zeros(0, np.int32), *parts])
+        return docs, np.cumsum(np.concatenate(counts)), undecided
+
+    def _nodes(self, row: int) -> tuple[int, int]:
+        tree = self._trees[row]
+        assert isinstance(tree, StarTree)
+        return tree.nodes_address, tree.metadata.num_nodes
+
+    def _tests_of(self, node: Resolved) -> Iterator[NDArray[np.int64]]:
+        """Tests of one condition under AND, rows (tree, dimension, kind, negated, low, high). A condition over several columns
+        makes none: its columns are kept apart and it is tested on the records."""
+        if isinstance(node, ResolvedLeg):
+            yield from self._of_leg(node)
+            return
+        legs = [leg for leg in legs_of(node) if isinstance(leg, ResolvedLeg)]
+        running = [leg for leg in legs if bool((leg.mode == LEG_RUN).any())]
+        columns = {leg.leg.column for leg in running}
+        if len(columns) == 1 and len(running) == len(legs):
+            yield self._table(node, columns.pop(), legs[0])
+            return
+        self._filtered |= bool(running)
+        for leg in running:
+            place = self._place[leg.leg.column]
+            at = np.flatnonzero(leg.mode == LEG_RUN)
+            self._needs[at, place] = np.maximum(self._needs[at, place], kernels.NEED_VALUES)
+
+    def _of_leg(self, leg: ResolvedLeg) -> Iterator[NDArray[np.int64]]:
+        running = leg.mode == LEG_RUN
+        ranged, listed = np.flatnonzero(running & leg.ranged), np.flatnonzero(running & ~leg.ranged)
+        place = self._place[leg.leg.column]
+        self._needs[running, place] = kernels.NEED_TESTS
+        if len(ranged):
+            yield _rows(ranged, place, kernels.TEST_RANGE, leg.negated, leg.ids[ranged, 0], leg.ids[ranged, 1])
+        if len(listed):
+            self._keep_alive.append(leg.members)
+            addresses = leg.members.ctypes.data + 4 * leg.spans[listed, 0]
+            yield _rows(listed, place, kernels.TEST_MEMBERS, leg.negated, addresses, leg.spans[listed, 1] - leg.spans[listed, 0])
+
+    def _table(self, node: Resolved, column: str, leg: ResolvedLeg) -> NDArray[np.int64]:
+        """AND, OR and NOT over one column: which of its ids pass."""
+        place = self._place[column]
+        cardinalities = [self._trees[row].column(column).cardinality for row in range(len(self._trees))]
+        tables = [_passing(node, row, cardinality) for row, cardinality in enumerate(cardinalities)]
+        self._keep_alive.append(tables)
+        self._needs[:, place] = kernels.NEED_TESTS
+        everybody = np.arange(len(tables))
+        addresses = np.array([table.ctypes.data for table in tables], np.int64)
+        return _rows(everybody, place, kernels.TEST_TABLE, 0, addresses, np.array(cardinalities, np.int64))
+
+    def _sorted(self, tests: Sequence[NDArray[np.int64]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        num_trees, depth = self._needs.shape
+        rows = np.concatenate([np.zeros((0, 6), np.int64), *tests])
+        keys = rows[:, 0] * depth + rows[:, 1]
+        order = np.argsort(keys, kind="stable")
+        bounds = np.searchsorted(keys[order], np.arange(num_trees * depth + 1))
+        spans = np.stack([bounds[:-1], bounds[1:]], axis=1).reshape(num_trees, depth, 2)
+        return np.ascontiguousarray(rows[order, 2:]), np.ascontiguousarray(spans)
+
+
+def _all_of(tree: Resolved) -> Iterator[Resolved]:
+    for node in conjuncts(tree):
+        if isinstance(node, ResolvedAll):
+            yield from _all_of(node)
+        else:
+            yield node
+
+
+def _rows(trees: NDArray[np.int64], place: int, kind: int, negated: int, low: NDArray[np.int64], high: NDArray[np.int64]) -> NDArray[np.int64]:
+    same = np.ones(len(trees), np.int64)
+    return np.column_stack([trees, same * place, same * kind, same * negated, low, high])
+
+
+def _passing(node: Resolved, row: int, cardinality: int) -> NDArray[np.uint8]:
+    """For each id of a dictionary whether the condition holds, uint8[cardinality]."""
+    if not isinstance(node, ResolvedLeg):
+        assert hasattr(node, "children"), "expressions have no tree"
+        parts = [_passing(child, row, cardinality) for child in node.children]
+        joined: NDArray[np.uint8] = np.logical_and.reduce(parts) if isinstance(node, ResolvedAll) else np.logical_or.reduce(parts)
+        return joined.astype(np.uint8)
+    if node.mode[row] != LEG_RUN:
+        return np.full(cardinality, int(not node.never[row]), np.uint8)
+    table = np.zeros(cardinality, np.uint8)
+    if node.ranged[row]:
+        table[node.ids[row, 0] : node.ids[row, 1]] = 1
+    else:
+        table[node.members[node.spans[row, 0] : node.spans[row, 1]]] = 1
+    return table ^ np.uint8(node.negated)

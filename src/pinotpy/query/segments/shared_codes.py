@@ -1,0 +1,41 @@
+"""Global ids of a column: numbers of its values that mean the same in all segments of a query."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+
+class Numbering(Protocol):
+    """What gives the values of global ids."""
+
+    def values(self, ids: NDArray[np.integer[Any]]) -> pa.Array: ...
+
+
+class TextIds(Numbering, Protocol):
+    """Global ids of raw texts, made for a query (project/text_codes.py): all are below `num_ids`."""
+
+    num_ids: int
+
+    def same(self) -> NDArray[np.int32]:
+        """int32[num_ids], every id itself."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnIds:
+    """num_ids: all global ids are below it. remaps: int64[num_segments], address of int32[cardinality], 0 for segments
+    without units. ascending: bool[num_segments], the remap ascends, so that walking it walks memory forwards."""
+
+    num_ids: int
+    remaps: NDArray[np.int64]
+    ascending: NDArray[np.bool_]
+    _ids: Numbering
+
+    def values(self, ids: NDArray[np.integer[Any]]) -> pa.Array:
+        """The values of global ids, in stored form (int32, int64, float32, float64, binary)."""
+        return self._ids.values(ids)
